@@ -14,7 +14,7 @@ const U32_MAX = 4294967295
 /** One test per field: what is at the bound and inside it is accepted, what is beyond is refused by its name. */
 function hold(bounds: readonly Bound[], parse: (field: string, value: unknown) => unknown): void {
   for (const [field, accepted, refused] of bounds) {
-    it(`${field} - accepted at the bound and inside, refused beyond, by name`, () => {
+    it(`${field} - accepted up to the limit, refused beyond it, by name`, () => {
       for (const value of accepted) {
         expect([value, refusal(() => parse(field, value))]).toEqual([value, null])
       }
@@ -46,7 +46,7 @@ describe('bounds of Anthropic messages', () => {
     (field, value) => parseAnthropicMessages({ ...base, [field]: value }),
   )
 
-  it('max_tokens - must be there', () => {
+  it('max_tokens - is required', () => {
     const error = refusal(() => parseAnthropicMessages({ messages: base.messages }))
     expect(error?.message).toContain('max_tokens')
   })
@@ -67,7 +67,7 @@ describe('bounds of responses', () => {
 })
 
 describe('refusals', () => {
-  it('of a value with several forms - name what is wrong in the form that was meant', () => {
+  it('a value with several forms - the error concerns the form that was meant', () => {
     const refusals: [() => unknown, string][] = [
       [
         () => parseResponsesRequest({ input: [{ role: 'king', content: 'x' }] }),

@@ -75,7 +75,7 @@ const BOUNDS: readonly (readonly [string, readonly unknown[], readonly unknown[]
 
 describe('bounds of chat requests', () => {
   for (const [field, good, bad] of BOUNDS) {
-    it(`${field} - accepted at the bound, refused beyond, by name`, () => {
+    it(`${field} - accepted at the limit, refused beyond it, by name`, () => {
       for (const value of good) expect(refusal(() => chat({ [field]: value }))).toBeNull()
       for (const value of bad) {
         const error = refusal(() => chat({ [field]: value }))
@@ -102,7 +102,7 @@ describe('bounds of chat requests', () => {
     expect(refusal(() => chat({ n: 2 }))).toBeNull()
   })
 
-  it('min_tokens - not above max_tokens', () => {
+  it('min_tokens - must not exceed max_tokens', () => {
     expect(refusal(() => chat({ min_tokens: 4, max_tokens: 3 }))?.message).toContain('min_tokens')
     expect(chat({ min_tokens: 3, max_tokens: 3 }).stop).toMatchObject({ minTokens: 3 })
   })
@@ -112,7 +112,7 @@ describe('bounds of chat requests', () => {
     expect(refusal(() => chat({ stream: true, stream_options: {} }))).toBeNull()
   })
 
-  it('fields that nobody knows or honours - refused by name', () => {
+  it('unknown and unsupported fields - refused by name', () => {
     for (const field of [
       'speed',
       'use_beam_search',
@@ -130,7 +130,7 @@ describe('bounds of chat requests', () => {
     }
   })
 
-  it('defaults of vLLM and SGLang that their clients write out - taken; another value of them is refused by name', () => {
+  it('defaults sent by clients of vLLM and SGLang - accepted; other values are refused by name', () => {
     const defaults = {
       detokenize: true,
       use_beam_search: false,
@@ -154,7 +154,7 @@ describe('bounds of chat requests', () => {
     }
   })
 
-  it('lists and objects of vLLM with nothing in them - taken; with something refused by name', () => {
+  it('empty lists and objects of vLLM - accepted; non-empty ones are refused by name', () => {
     const empty = { bad_words: [], logits_processors: [], vllm_xargs: {}, mm_processor_kwargs: {} }
     expect(refusal(() => chat(empty))).toBeNull()
     expect(refusal(() => chat({ bad_words: ['x'] }))?.data['param']).toBe('bad_words')
@@ -166,7 +166,7 @@ describe('bounds of chat requests', () => {
     expect(refusal(() => chat({ function_call: 'auto' }))?.row.httpStatus).toBe(501)
   })
 
-  it('null - the same as not given', () => {
+  it('null - means not given', () => {
     const nulls = { temperature: null, stop: null, stream_options: null, tools: null, nvext: null }
     expect(chat(nulls)).toEqual(chat({}))
   })
@@ -225,10 +225,10 @@ describe('bounds of completion requests', () => {
   })
 })
 
-describe('shape of the output', () => {
+describe('structured output', () => {
   const schema = { type: 'object' }
 
-  it('response_format and guided_* - become the one thing that the engine knows', () => {
+  it('response_format and guided_* - become the same constraint', () => {
     const guided = (fields: Record<string, unknown>) => chat(fields).sampling.guided
     expect(guided({ response_format: { type: 'text' } })).toBeUndefined()
     const rows: [string, unknown, unknown][] = [
@@ -254,7 +254,7 @@ describe('shape of the output', () => {
     }
   })
 
-  it('a schema without name, false as schema, two shapes at once, deep grammar - refused', () => {
+  it('a schema without name, false as schema, two constraints at once, deep grammar - refused', () => {
     for (const json_schema of [
       { schema },
       { name: '', schema },
@@ -276,7 +276,7 @@ describe('shape of the output', () => {
     expect(refusal(() => chat(nested(501)))).not.toBeNull()
   })
 
-  it('schemas of tools that refer to their own parts - refer to them inside of the forced call', () => {
+  it('schemas of tools with internal references - are adjusted inside the forced call', () => {
     const tool = (name: string) => ({
       type: 'function',
       function: {
@@ -294,7 +294,7 @@ describe('shape of the output', () => {
     expect(schema).toContain('"$ref":{"const":{"$ref":"#"}}')
   })
 
-  it('tool_choice - forced calls are a schema; a tool that is not there is refused', () => {
+  it('tool_choice - a forced call becomes a schema; an unknown tool is refused', () => {
     const parameters = { type: 'object', properties: { x: { type: 'integer' } } }
     const tools = [{ type: 'function', function: { name: 'f', parameters } }]
     expect(chat({ tools }).toolChoice).toBe('auto')
@@ -315,7 +315,7 @@ describe('shape of the output', () => {
     ).not.toBeNull()
   })
 
-  it('content parts - text is joined, anything else refused by its place', () => {
+  it('content parts - text is joined, other parts are refused with their position', () => {
     const parts = [
       { type: 'text', text: 'a' },
       { type: 'text', text: 'b' },

@@ -1,8 +1,8 @@
 /**
- * Room `api`: the client's JSON and headers to request values, and replies to text.
+ * Room `api`: converts the client's JSON and headers to request values, and replies to text.
  *
- * Owns the JSON and headers of OpenAI, Anthropic and nvext: fields, requests, replies, SSE text, error to status.
- * May use: base, request. For: the frontend and whoever writes an error body.
+ * Owns the JSON, headers and SSE text of OpenAI, Anthropic and nvext (fields, requests, replies), and the HTTP status
+ * of errors. May use: base, request. For: the frontend, and whoever writes an error body.
  */
 export { parseChatRequest } from './requests/chat-request.ts'
 export type { ChatCall } from './requests/chat-request.ts'

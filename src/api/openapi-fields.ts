@@ -1,6 +1,6 @@
 /**
- * An OpenAPI document as what people read: operations, and of a schema one row per field with its type and bounds. Pages
- * (`/docs` of a frontend, the documentation site) only choose how a row looks.
+ * An OpenAPI document prepared for display: its operations, and each schema as one row per field with type and
+ * limits. The pages (`/docs` of a frontend, the documentation site) only render the rows.
  */
 export type Schema = Readonly<Record<string, unknown>>
 
@@ -47,14 +47,14 @@ export interface TypePart {
 }
 
 export interface Field {
-  /** As in `nvext.agent_hints.priority` and `messages[].content`. */
+  /** For example `nvext.agent_hints.priority` or `messages[].content`. */
   readonly path: string
   readonly type: readonly TypePart[]
-  /** Whether it must be there, bounds, description. */
+  /** Whether the field is required, its limits and description. */
   readonly notes: string
 }
 
-/** Fields of fields of fields are in openapi.json; a page with all of them is not read. */
+/** Deeper levels are only in openapi.json; a page with all of them would be too long. */
 const DEPTH_MAX = 3
 const BOUNDS = {
   minimum: '≥',
@@ -142,7 +142,7 @@ function boundsOf(schema: Schema): string {
     .join(', ')
 }
 
-/** The ends of the integers that JSON can hold say nothing about the field. */
+/** The limits of safe integers are not a limit of the field. */
 function isOfWholeNumbers(schema: Schema, key: string): boolean {
   return Math.abs(Number(schema[key])) === Number.MAX_SAFE_INTEGER
 }

@@ -1,5 +1,6 @@
 /**
- * Schemas of what is answered, for `/openapi.json`: the members that clients read. Further members may come, so none is closed.
+ * Schemas of replies for `/openapi.json`: the members that clients read. Replies may have further members, so no
+ * schema is closed.
  */
 import type { OperationEntry } from './openapi-fields.ts'
 
@@ -13,7 +14,7 @@ const listOf = (items: Json): Json => ({ type: 'array', items })
 const one = (value: string): Json => ({ type: 'string', const: value })
 const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` })
 
-/** All of them are required; a name that ends in `?` is not. */
+/** All members are required, except those whose name ends with `?`. */
 function object(members: Readonly<Record<string, Json>>): Json {
   const entries = Object.entries(members)
   return {
@@ -196,7 +197,7 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
   Version: object({ version: text }),
 }
 
-/** What each route answers, by method and path. The others answer JSON of their own, or text. */
+/** The reply schema of each route, by method and path. Routes that are not listed reply with their own JSON, or text. */
 const REPLIES: Readonly<Record<string, string>> = {
   'post /v1/chat/completions': 'ChatCompletion',
   'post /v1/completions': 'Completion',
@@ -255,7 +256,7 @@ const TEXTS: Readonly<Record<string, string>> = {
   'get /': 'text/html',
   'get /debug/events': 'text/event-stream',
 }
-/** They answer "not now" in their own form. */
+/** Routes that reply "not available" in their own format. */
 const NOT_NOW = ['get /health', 'get /ready']
 const STREAMS = ['ChatCompletion', 'Completion', 'GeneratedTokens', 'Response', 'Message']
 
@@ -267,7 +268,7 @@ const HEADERS: Json = {
   },
 }
 
-/** `responses` of an operation. */
+/** The `responses` of an operation. */
 export function repliesOf(method: string, path: string): OperationEntry['responses'] {
   const route = `${method} ${path}`
   const name = REPLIES[route]

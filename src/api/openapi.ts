@@ -1,6 +1,4 @@
-/**
- * `/openapi.json`, made from the same schemas that check the requests.
- */
+/** `/openapi.json`, generated from the schemas that validate the requests. */
 import { z } from 'zod'
 import type { OpenApi, OperationEntry, RequestBody, Schema } from './openapi-fields.ts'
 import { REPLY_SCHEMAS, repliesOf } from './openapi-replies.ts'
@@ -33,15 +31,15 @@ interface Operation {
   readonly path: string
   readonly summary: string
   readonly schema?: z.ZodType
-  /** It may be called without its body. */
+  /** The body may be omitted. */
   readonly isOptional?: boolean
-  /** A body that is a form. */
+  /** The body is a form. */
   readonly form?: Readonly<Record<string, unknown>>
-  /** What may stand in the query. */
+  /** Query parameters. */
   readonly query?: Readonly<Record<string, Schema>>
 }
 
-/** Of lists: at most so many at once. */
+/** Query parameters of a list, with the maximum page size. */
 const pageOf = (max: number): Record<string, Schema> => ({
   limit: { type: 'integer', minimum: 1, maximum: max },
   after: { type: 'string' },
@@ -306,7 +304,7 @@ export function openApiDocument(version: string): OpenApi {
   return { openapi: '3.1.0', info, paths, components: { schemas: REPLY_SCHEMAS } }
 }
 
-/** `post_v1_chat_completions`: what a generated client calls the operation. */
+/** For example `post_v1_chat_completions`: the operation's name in a generated client. */
 function operationId({ method, path }: Operation): string {
   return [method, ...path.split(/\W+/)].filter((part) => part !== '').join('_')
 }

@@ -32,7 +32,7 @@ describe('a key __proto__ in a body', () => {
     expect(refusal(() => parse(parsed(`{${fields},"__proto__":null}`)))).toBeNull()
   })
 
-  it('a bias - is no token id, and is not dropped', () => {
+  it('a bias - is refused as an invalid token id, not dropped', () => {
     const fields = '"prompt":"hi","logit_bias":'
     const biased = (biases: string): unknown =>
       parseCompletionRequest(parsed(`{${fields}${biases}}`))
@@ -50,7 +50,7 @@ describe('a key __proto__ in a body', () => {
     expect(JSON.stringify(openApiDocument('1'))).toContain('"logit_bias":{"type":"object"')
   })
 
-  it('metadata, variables of the template, arguments - is data like others', () => {
+  it('metadata, template variables, arguments - it is ordinary data', () => {
     const own = '{"a":1,"__proto__":{"b":2}}'
     const call = parseChatRequest(
       parsed(
@@ -72,7 +72,7 @@ describe('a key __proto__ in a body', () => {
     expect(({} as Record<string, unknown>)['b']).toBeUndefined()
   })
 
-  it('sampling parameters - is an unknown one', () => {
+  it('sampling parameters - it is an unknown field', () => {
     const error = refusal(() =>
       parseTokenRequest(parsed('{"token_ids":[1],"sampling_params":{"__proto__":{"seed":1}}}')),
     )
@@ -82,7 +82,7 @@ describe('a key __proto__ in a body', () => {
     ])
   })
 
-  it('weights of taints - is a taint, whose weight must be a number', () => {
+  it('weights of taints - it is a taint, whose weight must be a number', () => {
     const ask = (weight: string): unknown =>
       parseCompletionRequest(
         parsed(

@@ -23,7 +23,7 @@ const anyUnits = fc
   .map((units) => String.fromCharCode(...units))
 
 describe('escape', () => {
-  it('any text - is ASCII and comes back through JSON', () => {
+  it('any text - becomes ASCII and is restored by JSON.parse', () => {
     fc.assert(
       fc.property(fc.oneof(anyText, anyUnits), (text) => {
         const quoted = quoteJson(text)
@@ -35,18 +35,18 @@ describe('escape', () => {
     )
   })
 
-  it('plain text - is the same text', () => {
+  it('plain text - is returned as the same string', () => {
     expect(escapeJson(' plain text!')).toBe(' plain text!')
   })
 
-  it('worker ids - raw integers, but not in what a user wrote', () => {
+  it('worker ids - become integers, but not inside user text', () => {
     const json = asciiJson({ worker_id: '18446744073709551615', name: '"worker_id":"12"' })
     expect(withRawWorkerIds(json)).toBe(
       '{"worker_id":18446744073709551615,"name":"\\"worker_id\\":\\"12\\""}',
     )
   })
 
-  it('worker ids that are read - keep all digits, text stays as it is', () => {
+  it('parsed worker ids - keep all digits, text stays unchanged', () => {
     const json =
       '{"workerId":18446744073709551615,"a":[{"worker_id":7,"decode_worker_id": 18446744073709551614}],' +
       '"text":"\\"workerId\\":7"}'
@@ -61,7 +61,7 @@ describe('escape', () => {
 describe('chunks', () => {
   const data = (event: string) => JSON.parse(event.slice('data: '.length))
 
-  it('chat - any text in any pieces is the same text again', () => {
+  it('chat - any text in any pieces is restored', () => {
     fc.assert(
       fc.property(fc.array(anyText), fc.boolean(), (pieces, includeUsage) => {
         const chunks = new ChatChoiceChunks(HEAD, { index: 3, includeUsage })
@@ -87,7 +87,7 @@ describe('chunks', () => {
     expect(chat.content('é\n')).toBe(chat.contentWith('é\n', {}))
   })
 
-  it('finish without a text - has the role', () => {
+  it('a finish without text - includes the role', () => {
     const event = data(new ChatChoiceChunks(HEAD, { index: 0, includeUsage: false }).finish('stop'))
     expect(event.choices[0]).toEqual({
       index: 0,
@@ -97,7 +97,7 @@ describe('chunks', () => {
     })
   })
 
-  it('usage - no choices, with details only when they are known', () => {
+  it('usage - has no choices, and details only if known', () => {
     const usage = { promptTokens: 2, completionTokens: 3, totalTokens: 5, reasoningTokens: 0 }
     expect(data(usageEvent(HEAD, 'text_completion', usage))).toEqual({
       ...HEAD,
@@ -117,7 +117,7 @@ describe('bodies', () => {
   const read = (body: string | Uint8Array, type?: string) =>
     readJsonObject(typeof body === 'string' ? bytes(body) : body, type)
 
-  it('content type - JSON in its forms, others 415', () => {
+  it('content type - JSON types are accepted, others get 415', () => {
     for (const type of [
       undefined,
       '',
@@ -134,13 +134,13 @@ describe('bodies', () => {
     }
   })
 
-  it('raw control characters and broken UTF-8 inside strings - accepted', () => {
+  it('raw control characters and invalid UTF-8 inside strings - accepted', () => {
     expect(read('{"a":"x\ny\tz\u0001"}')).toEqual({ a: 'x\ny\tz\u0001' })
     const broken = Uint8Array.from([...bytes('{"a":"'), 0xff, 0xc3, ...bytes('"}')])
     expect(read(broken)).toEqual({ a: '\ufffd\ufffd' })
   })
 
-  it('any string with raw control characters - is that string', () => {
+  it('any string with raw control characters - is restored', () => {
     const unit = fc.constantFrom('a', 'é', '🦊', '\\"', '\\\\', '\n', '\t', '\u0000', '\u001f')
     fc.assert(
       fc.property(fc.array(unit), fc.array(unit), (first, second) => {
@@ -154,7 +154,7 @@ describe('bodies', () => {
     )
   })
 
-  it('a long body that is made to be slow - an answer, in time that grows with its length', () => {
+  it('a long body made to be slow - is processed in linear time', () => {
     const many = 200_000
     expect(read(`{"a":"${'x\n'.repeat(many)}"}`)).toEqual({ a: 'x\n'.repeat(many) })
     for (const unit of ['"', '"\n', '\n"', '\\"', '{"a":', '[', '"[']) {
@@ -164,7 +164,7 @@ describe('bodies', () => {
     }
   })
 
-  it('nesting of a long body - accepted at the bound, refused beyond; brackets in strings do not count', () => {
+  it('nesting of a long body - accepted at the limit, refused beyond; brackets in strings do not count', () => {
     const nested = (depth: number) =>
       `{"pad":"${'[\\"'.repeat(30_000)}","a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     for (const depth of [999, 1000]) expect(read(nested(depth))).toHaveProperty('a')
@@ -177,7 +177,7 @@ describe('bodies', () => {
     expect(() => read(nested(1001))).toThrow('nested more than 1000 deep')
   })
 
-  it('values of a long body - accepted at the bound, refused beyond; numbers of a list have a bound of their own', () => {
+  it('values of a long body - accepted at the limit, refused beyond; numbers in lists have their own limit', () => {
     const list = (count: number, value: string) => `{"a":[${`${value},`.repeat(count)}${value}]}`
     const [values, numbers] = [256 * 1024, 4 * 1024 * 1024]
     for (const count of [values - 1, values]) expect(read(list(count, '""'))).toHaveProperty('a')
@@ -187,7 +187,7 @@ describe('bodies', () => {
     expect(read(`{"a":"${','.repeat(values + 1)}"}`)).toHaveProperty('a')
   })
 
-  it('no JSON, no object - 400', () => {
+  it('invalid JSON, or no object - 400', () => {
     for (const body of ['', '{', '{"a":}', '[]', '1', 'null', '"x"', '{"a":"\\u12"}']) {
       expect(() => read(body)).toThrow(
         expect.objectContaining({ code: 'request.invalid_argument' }),
@@ -195,12 +195,12 @@ describe('bodies', () => {
     }
   })
 
-  it('ids in user text - are left alone', () => {
+  it('ids in user text - stay unchanged', () => {
     const content = 'say "backend_instance_id": 18446744073709551615, please'
     expect(read(JSON.stringify({ content }))).toEqual({ content })
   })
 
-  it('random bytes - never anything but a BatonError', () => {
+  it('random bytes - throw only BatonErrors', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (body) => {
         try {
@@ -214,7 +214,7 @@ describe('bodies', () => {
 })
 
 describe('errors', () => {
-  it('body - message, type, param, code; retry-after when it makes sense', () => {
+  it('body - message, type, param, code; retry-after if a retry may help', () => {
     const error = new BatonError('capacity.exhausted', 'full é', { data: { param: 'x' } })
     const reply = errorReply(error)
     expect(reply.status).toBe(529)
@@ -242,7 +242,7 @@ describe('errors', () => {
 })
 
 describe('trace context', () => {
-  it('malformed or zero - not taken', () => {
+  it('malformed or all zero - is ignored', () => {
     const good = '00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     expect(traceparentOf({ traceparent: good })).toBe(good.toLowerCase())
     for (const bad of [

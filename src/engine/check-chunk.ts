@@ -1,13 +1,14 @@
 /**
- * What a single chunk must hold, whatever came before it: the values that other processes and clients will read.
+ * Rules for a single chunk, independent of the chunks before it: the values that other processes and clients will
+ * read.
  *
- * A chunk of one bare token passes with a few comparisons; the rest is looked at where it is there.
+ * A chunk with only one token passes after a few comparisons; other fields are checked if they are present.
  */
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
 import { PAYLOAD_BYTES_MAX, payloadFault } from './plain-payload.ts'
 import { shown } from './shown.ts'
 
-/** Rules of one chunk alone; the rest of `STREAM_RULES` needs the stream. */
+/** Rules for a single chunk; the other `STREAM_RULES` need the whole stream. */
 export const CHUNK_RULES = {
   'chunk-malformed':
     'A chunk must be an object with `tokenIds` (a list or an integer typed array) or `text`, not both; without either it must have another known field.',
@@ -38,7 +39,7 @@ const FINISH_REASONS: ReadonlySet<unknown> = new Set([
   'content_filter',
 ])
 
-/** The first rule that the chunk breaks, or null. */
+/** The first rule that the chunk violates, or null. */
 export function chunkFault(chunk: Chunk): ChunkFault | null {
   const { tokenIds, text, finish, logprobs } = chunk
   for (let i = 0; i < tokenIds.length; i++) {
@@ -138,7 +139,10 @@ function logprobsFault(
   }
   for (const [i, entry] of logprobs.entries()) {
     if (!isBeside && entry?.tokenId !== tokenIds[i]) {
-      return fault('logprobs-mismatch', `token ${tokenIds[i]} has those of another`)
+      return fault(
+        'logprobs-mismatch',
+        `token ${tokenIds[i]} has the log-probabilities of another token`,
+      )
     }
     const found = entryFault(entry)
     if (found !== null) return found
@@ -158,7 +162,7 @@ function promptLogprobsFault({ from, tokens }: PromptLogprobs): ChunkFault | nul
 }
 
 function entryFault(entry: TokenLogprobs): ChunkFault | null {
-  if (!Array.isArray(entry?.top)) return fault('logprob-invalid', 'without a list of rivals')
+  if (!Array.isArray(entry?.top)) return fault('logprob-invalid', 'without a list of alternatives')
   for (const one of [entry, ...entry.top]) {
     if (!isU32(one?.tokenId) || !isLogprob(one.logprob)) {
       return fault('logprob-invalid', `${shown(one?.logprob)} of token ${shown(one?.tokenId)}`)

@@ -1,6 +1,6 @@
 /**
- * Whether the configuration that an engine reports at its start is plausible. Frontends size queues and cut prompts by it, so a
- * worker with a wrong one is not registered.
+ * Validates the configuration that an engine reports at its start. Frontends size queues and prompts by it, so a
+ * worker with an implausible one is not registered.
  */
 import { enginePaceFault } from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
@@ -29,7 +29,7 @@ const LISTS = [
   'features',
 ] as const satisfies readonly (keyof EngineConfig)[]
 
-/** Each rank is a row in every router's table. */
+/** Each rank is a row in the table of every router. */
 const RANKS_MAX = 4096
 const START_RANK_MAX = 65_535
 
@@ -38,7 +38,7 @@ interface ConfigFault {
   readonly detail: string
 }
 
-/** The first field that cannot be true, or null. */
+/** The first implausible field, or null. */
 export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   if (typeof config !== 'object' || config === null) {
     return { field: 'model', detail: 'the engine config is not a record' }

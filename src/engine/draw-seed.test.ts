@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { drawSeed } from './draw-seed.ts'
 
 describe('drawSeed', () => {
-  it('same seed and index - same draw, whatever was drawn before', () => {
+  it('same seed and index - same draw, independent of earlier draws', () => {
     expect(drawSeed(42, 7)).toBe(drawSeed(42, 7))
   })
 
-  it('neighbours in seed and index - all different u32', () => {
+  it('neighbouring seeds and indexes - all different u32', () => {
     const seen = new Set<number>()
     for (let seed = -50; seed < 50; seed++) {
       for (let index = 0; index < 100; index++) seen.add(drawSeed(seed, index))
@@ -15,7 +15,7 @@ describe('drawSeed', () => {
     for (const value of seen) expect(value).toBe(value >>> 0)
   })
 
-  it('seeds beyond 32 bits - count with all their bits', () => {
+  it('seeds beyond 32 bits - all bits count', () => {
     expect(drawSeed(5, 0)).not.toBe(drawSeed(5 + 2 ** 32, 0))
     expect(drawSeed(Number.MAX_SAFE_INTEGER, 0)).not.toBe(drawSeed(2 ** 32 - 1, 0))
   })

@@ -1,18 +1,17 @@
 /**
- * The seed of one random draw, from the request's seed and the index of the output token alone.
+ * The seed of one random draw, computed only from the request's seed and the index of the output token.
  *
- * No state is carried from token to token, so a request that goes on at another worker draws what it would have
- * drawn here.
+ * No state is carried from token to token, so a migrated request draws the same tokens on the other worker.
  */
 
-/** A u32. `seed` may be any safe integer. */
+/** Returns a u32. `seed` may be any safe integer. */
 export function drawSeed(seed: number, outputIndex: number): number {
   const low = seed >>> 0
   const high = Math.floor(seed / 0x1_0000_0000) >>> 0
   return mix(mix(mix(low) ^ high) ^ Math.imul(outputIndex + 1, 0x9e3779b1))
 }
 
-/** A bijection of u32 in which every input bit reaches every output bit (the finaliser of MurmurHash3). */
+/** A bijection of u32 in which every input bit affects every output bit (the finalizer of MurmurHash3). */
 function mix(value: number): number {
   let x = value >>> 0
   x ^= x >>> 16

@@ -1,6 +1,6 @@
 /**
- * The vector that `embed` has returned, in the one form that it has from there on: an engine that has its numbers in a plain
- * list or in 64 bits gives them as they are. Null: it is none, or empty, or not finite.
+ * Converts the result of `embed` to a Float32Array: an engine may return a plain list or 64-bit numbers. Null: the
+ * value is not a vector, is empty, or contains a number that is not finite.
  */
 export function embeddingOf(given: unknown): Float32Array | null {
   if (!isVector(given) || given.length === 0) return null

@@ -1,20 +1,20 @@
 /**
- * What an engine may yield, and the one form that it has from there on.
+ * The values that an engine may yield, and their conversion to `Chunk`.
  *
- * An engine that has its ids in a typed array, or answers text instead of ids, says so as it is; whoever reads the
- * stream (`StreamValidator`) makes a `Chunk` of it. A chunk that is one already is not copied: that is the token's way.
+ * An engine may yield ids in a typed array, or text instead of ids; `StreamValidator` converts these. A value that is
+ * already a `Chunk` is not copied, because that is the per-token path.
  */
 import type { Chunk } from '../request/index.ts'
 
-/** Integer typed arrays that may stand for a list of token ids. */
+/** Integer typed arrays that are accepted as a list of token ids. */
 type TokenArray = Uint32Array | Int32Array | Uint16Array | Uint8Array
 
 export type EngineChunk = Omit<Chunk, 'tokenIds'> & {
-  /** New tokens only. Absent: none, as beside `text`. */
+  /** New tokens only. Absent: none, for example with `text`. */
   readonly tokenIds?: readonly number[] | TokenArray
 }
 
-/** What a chunk may carry without ids. */
+/** The fields that a chunk may have without ids. */
 const BESIDE = [
   'text',
   'finish',
@@ -26,13 +26,13 @@ const BESIDE = [
   'embedding',
 ] as const satisfies readonly (keyof Chunk)[]
 
-/** Null: not a chunk at all. Values inside are not looked at. */
+/** Null: the value is not a chunk. The values of its fields are not checked. */
 export function chunkOf(item: EngineChunk): Chunk | null {
   if (typeof item !== 'object' || item === null) return null
   const { tokenIds } = item
   if (Array.isArray(tokenIds)) return item as Chunk
   if (tokenIds === undefined) {
-    // A key that is misspelt (`token_ids`) would lose tokens without a word.
+    // At least one known field, because a misspelt key (`token_ids`) would silently lose tokens.
     return BESIDE.some((key) => item[key] !== undefined) ? { ...item, tokenIds: [] } : null
   }
   return isTokenArray(tokenIds) ? { ...item, tokenIds: Array.from(tokenIds) } : null

@@ -1,21 +1,19 @@
-/**
- * One metric of an engine, in Prometheus terms. The worker adds its own labels.
- */
+/** One metric of an engine, in Prometheus terms. The worker adds its own labels. */
 export interface EngineMetric {
-  /** Letters, digits and `_`; shown as `baton_engine_<name>`. A counter's name ends in `_total`. */
+  /** Letters, digits and `_`; exported as `baton_engine_<name>`. A counter's name ends with `_total`. */
   readonly name: string
   readonly help: string
-  /** A counter only grows; a gauge is what is so now. */
+  /** A counter only increases; a gauge is a current value. */
   readonly kind: 'counter' | 'gauge'
   readonly value: number
-  /** Metrics of one name have the same label names, and other values. */
+  /** Metrics with the same name have the same label names and different label values. */
   readonly labels?: Readonly<Record<string, string>>
 }
 
 const NAME = /^[a-z_][a-z0-9_]*$/i
 const LABEL = /^(?!__)[a-z_][a-z0-9_]*$/i
 
-/** Whether it can be shown; an engine is foreign code. */
+/** Validates a metric, because an engine is third-party code. */
 export function isEngineMetric(metric: EngineMetric): boolean {
   if (typeof metric !== 'object' || metric === null) return false
   const { name, help, kind, value, labels = {} } = metric

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RequestContext } from './generate-context.ts'
 
 describe('RequestContext', () => {
-  it('stop and kill - are distinguished, end waiting once, and stay', () => {
+  it('stop and kill - are distinguished, end a wait once, and persist', () => {
     const context = new RequestContext('a')
     let ended = 0
     context.signal.addEventListener('abort', () => ended++)
@@ -14,7 +14,7 @@ describe('RequestContext', () => {
     expect([context.isStopped, context.isKilled, ended]).toEqual([true, true, 1])
   })
 
-  it('kill alone - stops as well', () => {
+  it('kill alone - also stops', () => {
     const context = new RequestContext('a')
     context.kill()
     expect([context.isStopped, context.isKilled, context.signal.aborted]).toEqual([
@@ -24,7 +24,7 @@ describe('RequestContext', () => {
     ])
   })
 
-  it('the first token - is reported once, whoever says it how often', () => {
+  it('the first token - is reported once, however often it is announced', () => {
     let told = 0
     const context = new RequestContext('a', () => told++)
     expect(context.hasFirstToken).toBe(false)

@@ -1,21 +1,21 @@
 /**
- * What an engine may know and do about one request while it generates.
+ * What an engine can know and do about one request while it generates.
  *
- * `stop` asks for an orderly end (the stream ends with `cancelled`), `kill` for the quickest one.
+ * `stop` asks for an orderly end (the stream ends with `cancelled`), `kill` for the fastest possible end.
  */
 export interface GenerateContext {
   readonly requestId: string
   readonly isStopped: boolean
   readonly isKilled: boolean
-  /** Aborted on stop or kill, so that waiting can be raced. */
+  /** Aborted on stop or kill, so that a wait can be interrupted. */
   readonly signal: AbortSignal
-  /** The engine's own queue is behind the request: work on it begins. Never called: it began at once. Idempotent. */
+  /** The request has left the engine's own queue and work on it begins. Never called: it began at once. Idempotent. */
   notifyStarted(): void
-  /** The framework calls it on the first chunk with tokens; an engine may call it earlier. Idempotent. */
+  /** Called by the framework on the first chunk with tokens; an engine may call it earlier. Idempotent. */
   notifyFirstToken(): void
 }
 
-/** The one implementation: owned by whoever runs the request, handed to the engine as `GenerateContext`. */
+/** The only implementation: owned by whoever runs the request, passed to the engine as `GenerateContext`. */
 export class RequestContext implements GenerateContext {
   readonly requestId: string
   readonly #controller = new AbortController()
@@ -61,7 +61,7 @@ export class RequestContext implements GenerateContext {
   }
 
   stop(): void {
-    // A flag of its own: Node makes the signal when it is first asked for, and most requests never wait on it.
+    // A separate flag, because Node creates the signal lazily and most requests never use it.
     this.#stopped = true
     this.#controller.abort()
   }

@@ -1,8 +1,8 @@
 /**
- * Room `engine`: what an author of an engine needs.
+ * Room `engine`: what the author of an engine needs.
  *
- * Owns the `Engine` contract, the stream validator, the KV block store, and the conformance kit (`testing/`).
- * May use: base, request, kv. For: authors of engines, and the worker that runs them.
+ * Owns the `Engine` contract, the stream validator, the KV block store, and the conformance kit (`testing/`). May
+ * use: base, request, kv. For: authors of engines, and the worker that runs them.
  */
 export { BatonError, sleep } from '../base/index.ts'
 export type { Clock, ErrorCode, Timer, WorkerId } from '../base/index.ts'

@@ -73,7 +73,7 @@ describe('KvBlockStore', () => {
     expect(store.missing(Uint32Array.of(1, 2, ...keys, 3, 4))).toEqual([0, 3])
   })
 
-  it('put over the limit - the least recently used chain loses its end first', () => {
+  it('put beyond the capacity - evicts the end of the least recently used chain', () => {
     const { store, removed } = createStore(4)
     const first = fill(store, tokensOf(9))
     store.heldPrefix(first)
@@ -87,7 +87,7 @@ describe('KvBlockStore', () => {
     expect(removed).toEqual([first[2], second[2]])
   })
 
-  it('pinned blocks - are never evicted; a store full of them takes no more', () => {
+  it('pinned blocks - are never evicted; a store full of them accepts no more', () => {
     const { store } = createStore(2)
     const keys = fill(store, tokensOf(9))
     const pins = [store.pin(tokensOf(9)), store.pin(tokensOf(9))]
@@ -114,7 +114,7 @@ describe('KvBlockStore', () => {
     expect(store.heldBytes).toBe(0)
   })
 
-  it('put twice - held once, the first bytes stay', () => {
+  it('put twice - held once, the first bytes are kept', () => {
     const { store } = createStore()
     const bytes = new Uint8Array(BLOCK * BYTES).fill(1)
     store.put(1, 2, BLOCK, bytes)
@@ -135,7 +135,7 @@ describe('KvBlockStore', () => {
 })
 
 describe('promptBlocks', () => {
-  it('a longer prompt - has the same keys for its full blocks, another for the partial one', () => {
+  it('a longer prompt - has the same keys for its full blocks, and another for the partial one', () => {
     const short = promptBlocks(tokensOf(11), 10, BLOCK)
     const long = promptBlocks(tokensOf(13), 12, BLOCK)
     expect(short.fullBlocks).toBe(2)
@@ -154,7 +154,7 @@ describe('promptBlocks', () => {
       return bytes
     }
 
-    it('memory of an evicted block - is given again, as another view', () => {
+    it('memory of an evicted block - is reused, as a new view', () => {
       const { store } = createStore(2)
       const first = put(store, 1)
       put(store, 2)
@@ -192,7 +192,7 @@ describe('promptBlocks', () => {
       expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(bytes.buffer)
     })
 
-    it('memory of a block that was read under a pin - is given again after it', () => {
+    it('memory of a block that was read under a pin - is reused afterwards', () => {
       const { store } = createStore(1)
       const bytes = store.allocate(BLOCK * BYTES)
       store.put(low, high, BLOCK, bytes)
@@ -203,7 +203,7 @@ describe('promptBlocks', () => {
       expect(store.allocate(BLOCK * BYTES).buffer).toBe(bytes.buffer)
     })
 
-    it('memory that others gave - is never given', () => {
+    it('memory not from allocate - is never reused', () => {
       const { store } = createStore(1)
       const foreign = new Uint8Array(BLOCK * BYTES)
       store.put(1, 0, BLOCK, foreign)
@@ -211,7 +211,7 @@ describe('promptBlocks', () => {
       expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(foreign.buffer)
     })
 
-    it('prepared memory - is given, and told when it is; none is made over the capacity', () => {
+    it('prepared memory - is used and reported; none is prepared beyond the capacity', () => {
       const created: Uint8Array[] = []
       let taken = 0
       const store = new KvBlockStore({
@@ -268,7 +268,7 @@ describe('promptBlocks', () => {
       expect(created).toBe(most + 2)
     })
 
-    it('a block that came twice - the second memory is free at once', () => {
+    it('a block stored twice - the second memory is free at once', () => {
       const { store } = createStore(4)
       put(store, 1)
       const second = put(store, 1)

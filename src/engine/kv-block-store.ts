@@ -1,11 +1,11 @@
 /**
- * Computed KV blocks in host memory: bounded, least recently used out first, pinned ones never.
+ * Computed KV blocks in host memory: bounded, evicts least recently used blocks, never pinned ones.
  *
- * Owns: the blocks' bytes, their pins, and which of them were announced. Blocks of a chain are touched
- * from the last to the first, so that a chain is evicted from its end and what is left of it can still be found.
- * Memory that a process has not touched before costs more than a transfer into it (`bench/transfer.ts`): what `allocate`
- * gave is given again once its block is evicted, unless somebody may still read it; and a store that is not full yet can make
- * some ahead (`prepare`).
+ * Owns the blocks' bytes, their pins, and which of them have been announced. The blocks of a chain are touched from
+ * the last to the first, so that a chain is evicted from its end and the rest can still be found. Memory that the
+ * process has never touched costs more than a transfer into it (`bench/transfer.ts`), so memory from `allocate` is
+ * reused after its block is evicted, unless somebody may still read it; and a store that is not full can prepare
+ * memory in advance (`prepare`).
  */
 import { BatonError } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from './kv-block-source.ts'
@@ -16,11 +16,11 @@ export interface KvBlockStoreOptions {
   readonly blockTokens: number
   readonly bytesPerToken: number
   readonly capacityBytes: number
-  /** Makes memory whose content is of no meaning. Default: zeroed. */
+  /** Allocates memory with undefined content. Default: zeroed memory. */
   readonly createMemory?: (byteLength: number) => Uint8Array
-  /** A full block has left the store. */
+  /** Called when a full block has left the store. */
   readonly onRemoved?: (keyLow: number, keyHigh: number) => void
-  /** Memory that had been touched was given: it may be time to `prepare` more. */
+  /** Called when prepared memory was used: it may be time to `prepare` more. */
   readonly onSpareTaken?: () => void
 }
 
@@ -30,14 +30,17 @@ interface Entry {
   readonly tokenCount: number
   readonly bytes: Uint8Array
   pins: number
-  /** Somebody outside may read the bytes without a pin: their memory is never used again. */
+  /** The bytes may be read without a pin, so their memory is never reused. */
   isLent: boolean
 }
 
-/** Memory that waits to be used again is over the capacity, so there is little: so many bytes, or so many blocks where that is more. */
+/**
+ * Limits of the memory kept for reuse, which comes on top of the capacity: bytes or number of blocks, whichever is
+ * more.
+ */
 const SPARE_BYTES_MIN = 16 * 1024 * 1024
 const SPARE_BLOCKS = 16
-/** The least that a system maps at once. */
+/** Smallest unit that the operating system maps. */
 const PAGE_BYTES = 4096
 
 export class KvBlockStore implements KvBlockSource {
@@ -49,9 +52,9 @@ export class KvBlockStore implements KvBlockSource {
   readonly #entries = new Map<number, Entry>()
   #heldBytes = 0
   #pinnedBytes = 0
-  /** What `allocate` gave; only this is used again. */
+  /** Memory from `allocate`; only this is reused. */
   readonly #allocated = new WeakSet<Uint8Array>()
-  /** By length: full blocks have one, the last of a prompt may have any shorter one. */
+  /** By length: full blocks have one length, the last block of a prompt may have any shorter one. */
   readonly #spare = new Map<number, Uint8Array[]>()
   readonly #blockBytes: number
   #spareBytes = 0
@@ -92,15 +95,15 @@ export class KvBlockStore implements KvBlockSource {
       this.#spareBytes -= byteLength
       this.#options.onSpareTaken?.()
     }
-    // Another view each time: who remembers something of the old block must not find it at the new one.
+    // A new view each time, so that state attached to the old block's view is not found at the new one.
     const bytes = again?.subarray() ?? this.#create(byteLength)
     this.#allocated.add(bytes)
     return bytes
   }
 
   /**
-   * Makes and touches memory for at most so many bytes of full blocks to come, and for one block at least. False: enough
-   * waits, or evicted blocks will give it.
+   * Allocates and touches memory for full blocks, at most `byteLength` bytes but at least one block. False: there is
+   * enough, or evicted blocks will provide it.
    */
   prepare(byteLength: number): boolean {
     const block = this.#blockBytes
@@ -115,7 +118,7 @@ export class KvBlockStore implements KvBlockSource {
     return true
   }
 
-  /** How many of the keys, from the first on, are held; those become the most recently used. */
+  /** Number of keys held without a gap from the first on; these become the most recently used. */
   heldPrefix(blockKeys: Uint32Array): number {
     const held = this.#prefix(blockKeys)
     for (const entry of held.toReversed()) this.#touch(entry)
@@ -168,7 +171,7 @@ export class KvBlockStore implements KvBlockSource {
     }
     if (!this.#makeSpace(bytes.length)) return false
     const id = mapKey(keyLow, keyHigh)
-    // Two keys that share 53 bits: the newer one wins, as long as the older is not in use.
+    // Two keys that share 53 bits: the newer one wins, unless the older one is pinned.
     const rival = this.#entries.get(id)
     if (rival !== undefined) {
       if (rival.pins > 0) return false
@@ -186,7 +189,7 @@ export class KvBlockStore implements KvBlockSource {
     return true
   }
 
-  /** Forgets everything that is not pinned. */
+  /** Removes everything that is not pinned. */
   clear(): void {
     for (const entry of this.#entries.values()) if (entry.pins === 0) this.#remove(entry)
   }
@@ -258,7 +261,7 @@ export class KvBlockStore implements KvBlockSource {
   }
 }
 
-/** 53 of the 64 bits, which a number holds exactly; the entry has all of them for the comparison. */
+/** 53 of the 64 bits, which a double holds exactly; the entry has all bits for comparison. */
 function mapKey(low: number, high: number): number {
   return (high & 0x1fffff) * 0x1_0000_0000 + low
 }

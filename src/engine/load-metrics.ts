@@ -1,6 +1,4 @@
-/**
- * The load of a rank as metrics, for engines that report load anyway.
- */
+/** The load report of a rank as metrics. */
 import type { LoadReport } from '../kv/index.ts'
 import type { EngineMetric } from './engine-metric.ts'
 

@@ -1,19 +1,19 @@
 /**
- * What an engine puts beside its tokens (`engineData`, parameters of a hand-over) and Baton carries unread: it must be
- * plain, and small enough, to cross to another process and to become JSON there.
+ * Validates opaque values that an engine attaches (`engineData`, hand-over parameters) and that Baton passes on
+ * unread: they must be plain and small enough to be sent to another process and converted to JSON.
  */
 const DEPTH_MAX = 32
 
 /** Far below the limit of a frame, so that the rest of the chunk fits, too. */
 export const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
 
-/** Null: it can cross. Else what is wrong with it, and where. */
+/** Null: the value can be sent. Otherwise what is wrong with it, and where. */
 export function payloadFault(value: unknown, name: string): string | null {
   const walk = new PayloadWalk()
   try {
     return walk.faultOf(value, name, 0)
   } catch (thrown) {
-    // A getter or a proxy of the engine.
+    // A getter or proxy of the engine has thrown.
     return `${name} cannot be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`
   }
 }
@@ -42,7 +42,7 @@ class PayloadWalk {
   #objectFault(value: object, at: string, depth: number): string | null {
     if (ArrayBuffer.isView(value)) {
       if (value instanceof DataView) return `${at} is a DataView`
-      // Their numbers have no JSON.
+      // bigint has no JSON representation.
       const isBig = value instanceof BigInt64Array || value instanceof BigUint64Array
       return isBig ? `${at} is a list of bigint` : this.#sized(value.byteLength, at)
     }
@@ -61,7 +61,7 @@ class PayloadWalk {
 
   #listFault(list: readonly unknown[], at: string, depth: number): string | null {
     for (const [index, item] of list.entries()) {
-      // A hole has no form of its own on the wire.
+      // A hole in an array has no representation on the wire.
       if (item === undefined) return `${at}[${index}] is undefined`
       const fault = this.faultOf(item, `${at}[${index}]`, depth + 1)
       if (fault !== null) return fault

@@ -1,6 +1,4 @@
-/**
- * The keys of the blocks that cover the first tokens of a prompt: full blocks, and one partial block for the rest.
- */
+/** The keys of the blocks that cover the first tokens of a prompt: full blocks, and one partial block for the rest. */
 import { hashBlocks, hashPartial } from '../kv/index.ts'
 
 export interface PromptBlocks {
@@ -33,7 +31,7 @@ export function promptBlocks(
   return { blockTokens, tokenCount, blockCount, fullBlocks, keys }
 }
 
-/** Tokens in block `index`. */
+/** Number of tokens in block `index`. */
 export function tokensOfBlock(blocks: PromptBlocks, index: number): number {
   return index < blocks.fullBlocks
     ? blocks.blockTokens

@@ -1,18 +1,18 @@
 /**
- * Whether what an engine says about its blocks and its load can be told to others: a wrong event must not reach a frame,
- * where it would cost the connection and every stream on it.
+ * Validates what an engine reports about its blocks and load before it is sent to others: an invalid event in a frame
+ * would make the peer close the connection with every stream on it.
  *
- * Only the form of one event is judged here; a chain that comes back to a block of its own is none, and an index could not keep
- * it. Whether events fit each other (a parent that was never stored) the conformance kit looks at; the routers' indexes take
- * such events without harm.
+ * Only the form of a single event is checked here, including that a chain does not repeat a block, which an index
+ * could not store. Whether events are consistent (a parent that was never stored) is checked by the conformance kit;
+ * the routers' indexes tolerate such events.
  */
 import { BatonError } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import { shown } from './shown.ts'
 
-/** Ranks of one engine; far above any real one, and small enough for a table. */
+/** Limit for an engine's ranks: far above any real number, and small enough for a table. */
 const RANKS_MAX = 65_536
-/** Of one event: a million blocks. */
+/** Limit of one event: a million blocks (two halves each). */
 const HALVES_MAX = 2 ** 21
 const TIERS: ReadonlySet<unknown> = new Set(['device', 'host', 'disk'])
 const LOAD_FIELDS = [
@@ -31,7 +31,7 @@ export function kvEventFault(event: KvEvent): string | null {
   return readable('an event', () => eventFault(event))
 }
 
-/** A getter or a proxy of the engine may throw. */
+/** A getter or proxy of the engine may throw. */
 function readable(what: string, judge: () => string | null): string | null {
   try {
     return judge()
@@ -84,7 +84,7 @@ function storedFault({
     parent === null ||
     (Array.isArray(parent) && parent.length === 2 && parent.every((half) => isU32(half)))
   if (!isPair) return '`parent` is neither null nor a pair of u32'
-  // An engine's own names are replaced by a chain of local hashes.
+  // Engine hashes are translated to a chain of local hashes.
   return localHashes.length === 0 ? repeatFault(hashes) : null
 }
 
@@ -94,7 +94,7 @@ function repeatFault(hashes: Uint32Array): string | null {
   const lowHalves = new Set<number>()
   for (let i = 0; i < hashes.length; i += 2) lowHalves.add(hashes[i] as number)
   if (lowHalves.size === count) return null
-  // Two hashes that agree in one half are no fault.
+  // Two hashes that share only one half are valid.
   const pairs = new Set<string>()
   for (let i = 0; i < hashes.length; i += 2) pairs.add(`${hashes[i]} ${hashes[i + 1]}`)
   return pairs.size === count ? null : 'a stored event that names a block twice'

@@ -1,6 +1,6 @@
 /**
- * What Baton hands to a module that `--engine ./mine.js` names: its default export is a function of this, or a class whose
- * constructor takes it.
+ * What Baton passes to a module named by `--engine ./mine.js`: its default export is a function, or a class whose
+ * constructor, takes this.
  */
 import type { Clock } from '../base/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
@@ -12,9 +12,9 @@ export interface UserEngineOptions {
   /** `--served-model-name`; overrides the engine's own name. */
   readonly servedModelName?: string
   readonly contextLength?: number
-  /** `--sequences`: requests that one worker should compute at once. */
+  /** `--sequences`: number of requests that one worker should run concurrently. */
   readonly sequences: number
-  /** `--engine-args`, the object as it was given. */
+  /** `--engine-args`, the object as given. */
   readonly args: Readonly<Record<string, unknown>>
   readonly clock: Clock
 }

@@ -39,24 +39,24 @@ async function outcomeOf(
 
 const end = finishChunk('length', { usage: usageOf(3, 1) })
 
-describe('validateStream - what keeps the contract', () => {
-  it('is handed on unchanged', async () => {
+describe('validateStream - valid streams', () => {
+  it('are passed on unchanged', async () => {
     const items = [tokenChunk(5), { tokenIds: [] }, end]
     expect(await outcomeOf(items)).toEqual({ chunks: items })
   })
 
-  it('a typed error is terminal and keeps its code', async () => {
+  it('a typed error - is terminal and keeps its code', async () => {
     const error = new BatonError('backend.worker_unavailable', 'gone')
     expect(await outcomeOf([tokenChunk(5), error])).toEqual({ chunks: [tokenChunk(5)], error })
   })
 
-  it('an untyped error becomes backend.unknown with its cause', async () => {
+  it('an untyped error - becomes backend.unknown with its cause', async () => {
     const cause = new Error('segfault')
     const { error } = await outcomeOf([cause])
     expect(error).toMatchObject({ code: 'backend.unknown', cause })
   })
 
-  it("closes the engine's iterator when the reader leaves", async () => {
+  it("a reader that leaves - closes the engine's iterator", async () => {
     let isReleased = false
     async function* engine(): AsyncGenerator<Chunk> {
       try {
@@ -70,7 +70,7 @@ describe('validateStream - what keeps the contract', () => {
   })
 })
 
-describe('validateStream - what an engine may yield', () => {
+describe('validateStream - forms that an engine may yield', () => {
   it.each([
     ['a typed array', { tokenIds: Uint32Array.of(5, 6) }, { tokenIds: [5, 6] }],
     ['text', { text: 'ab' }, { tokenIds: [], text: 'ab' }],
@@ -81,13 +81,13 @@ describe('validateStream - what an engine may yield', () => {
     expect(brokenStreamRule(error)).toBe('missing-terminal')
   })
 
-  it('text - its tokens are what the engine says', async () => {
+  it('text - the number of tokens is what the engine reports', async () => {
     const items = [textChunk('ab'), finishChunk('stop', { text: 'c', usage: usageOf(3, 9) })]
     expect(await outcomeOf(items)).toEqual({ chunks: items })
   })
 })
 
-describe('validateStream - broken rules by name', () => {
+describe('validateStream - violations by rule', () => {
   const logprob = { tokenId: 5, logprob: -1, top: [] }
   const cases: [StreamRule, readonly (Chunk | Error)[], ValidateOptions?][] = [
     ['chunk-malformed', ['text' as unknown as Chunk]],
@@ -120,7 +120,7 @@ describe('validateStream - broken rules by name', () => {
     expect(error).toMatchObject({ code, data: { rule } })
   })
 
-  it('after a stop only a cancelled end is welcome, but what was under way may still come', () => {
+  it('after a stop - only a cancelled end is allowed, but an item requested before may still arrive', () => {
     const context = new RequestContext('r')
     const check = (chunk: Chunk, isUnderWay: boolean): StreamRule | null => {
       const validator = new StreamValidator({ context })

@@ -1,9 +1,9 @@
 /**
- * Checks that a stream of an engine keeps the contract, and names the rule that it breaks.
+ * Checks that a stream of an engine follows the contract, and names the rule that is violated.
  *
- * `StreamValidator` is the sans-IO form (one call per item), `validateStream` wraps an iterable. A broken rule is
- * thrown as `backend.contract_violation` with the rule in `data.rule`; a stream that just ends is
- * `backend.stream_incomplete`; what an engine throws that is not typed becomes `backend.unknown`.
+ * `StreamValidator` is the form without I/O (one call per item); `validateStream` wraps an iterable. A violation is
+ * thrown as `backend.contract_violation` with the rule in `data.rule`; a stream that ends without a terminal item as
+ * `backend.stream_incomplete`; an untyped error of the engine becomes `backend.unknown`.
  */
 import { BatonError } from '../base/index.ts'
 import type { ErrorCode } from '../base/index.ts'
@@ -34,13 +34,13 @@ export const STREAM_RULES = {
 export type StreamRule = keyof typeof STREAM_RULES
 
 export interface ValidateOptions {
-  /** Switches on what can only be judged with the request. */
+  /** Enables the rules that need the request. */
   readonly request?: GenerateRequest
-  /** Switches on what can only be judged with the stop signal. */
+  /** Enables the rules that need the stop signal. */
   readonly context?: GenerateContext
 }
 
-/** An engine that gives up what it had begun has not answered wrongly: another worker can go on. */
+/** Rules with another code than `backend.contract_violation`: the request can continue on another worker. */
 const CODES: Partial<Record<StreamRule, ErrorCode>> = {
   'missing-terminal': 'backend.stream_incomplete',
   'cancelled-unasked': 'backend.cancelled',
@@ -49,14 +49,14 @@ const CODES: Partial<Record<StreamRule, ErrorCode>> = {
 function violation(rule: StreamRule, detail: string): BatonError {
   return new BatonError(
     CODES[rule] ?? 'backend.contract_violation',
-    `the engine broke the stream contract (${rule}): ${detail}`,
+    `the engine violated the stream contract (${rule}): ${detail}`,
     {
       data: { rule },
     },
   )
 }
 
-/** The rule that an error of the validator names, or null. */
+/** The rule named by an error of the validator, or null. */
 export function brokenStreamRule(error: unknown): StreamRule | null {
   const rule = error instanceof BatonError ? error.data.rule : undefined
   return typeof rule === 'string' && Object.hasOwn(STREAM_RULES, rule) ? (rule as StreamRule) : null
@@ -83,12 +83,12 @@ export class StreamValidator {
     return this.#hasEnded
   }
 
-  /** Before each item is asked for: one that was under way when the stop came is still welcome. */
+  /** Call before requesting each item: an item requested before the stop may still have tokens. */
   pull(): void {
     this.#wasStopped = this.#context?.isStopped ?? false
   }
 
-  /** The chunk in its one form. Throws when it breaks a rule. */
+  /** Validates and converts a chunk. Throws if it violates a rule. */
   chunk(item: EngineChunk): Chunk {
     if (this.#hasEnded) throw violation('item-after-terminal', 'a chunk came after the end')
     try {
@@ -98,7 +98,7 @@ export class StreamValidator {
       return chunk
     } catch (thrown) {
       if (brokenStreamRule(thrown) !== null) throw thrown
-      // A getter, a proxy or a value without a text.
+      // A getter, a proxy, or a value that cannot be converted to text.
       const { message } = BatonError.from(thrown)
       throw violation('chunk-malformed', `the item cannot be read: ${message}`)
     }
@@ -123,21 +123,21 @@ export class StreamValidator {
     this.#checkUsage(chunk)
   }
 
-  /** An error that the engine threw: the error to hand on. It is terminal. */
+  /** For an error thrown by the engine: the typed error to pass on. It is terminal. */
   failure(thrown: unknown): BatonError {
     if (this.#hasEnded) return violation('item-after-terminal', 'an error came after the end')
     this.#hasEnded = true
     return BatonError.from(thrown, 'backend.unknown')
   }
 
-  /** The iterator is done. Throws when nothing terminal was seen. */
+  /** The iterator has finished. Throws if there was no terminal item. */
   end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     throw violation('missing-terminal', `the stream ended after ${this.#tokenCount} tokens`)
   }
 
-  /** Beside text the engine has a prompt of its own tokens. */
+  /** With text the engine counts its own prompt tokens. */
   #checkCached({ prefillResult, usage }: Chunk): void {
     const cached = prefillResult?.cachedTokens ?? 0
     const prompt = usage?.promptTokens ?? this.#promptTokens ?? Infinity
@@ -159,7 +159,7 @@ export class StreamValidator {
     const { promptTokens, completionTokens, totalTokens } = usage
     if (!this.#hasText && promptTokens !== (this.#promptTokens ?? promptTokens))
       throw violation('usage-prompt-mismatch', `${promptTokens} of ${this.#promptTokens} tokens`)
-    // How many tokens a text stands for only the engine knows.
+    // With text only the engine knows the number of tokens.
     if (this.#hasText ? completionTokens < this.#tokenCount : completionTokens !== this.#tokenCount)
       throw violation('usage-mismatch', `says ${completionTokens}, streamed ${this.#tokenCount}`)
     if (totalTokens !== Math.min(promptTokens + completionTokens, 0xffffffff))
@@ -170,7 +170,7 @@ export class StreamValidator {
   }
 }
 
-/** The same stream, checked. Reading stops at the first broken rule; the engine's iterator is always closed. */
+/** The same stream, validated. Reading stops at the first violation; the engine's iterator is always closed. */
 export async function* validateStream(
   chunks: AsyncIterable<EngineChunk>,
   options: ValidateOptions = {},

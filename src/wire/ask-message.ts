@@ -1,6 +1,6 @@
 /**
- * What somebody who has a worker's address asks of it besides requests, one question per connection at a time: its card,
- * a command of an administrator, a piece of its model's text side.
+ * Questions to a worker besides requests, one per connection at a time: its card, an admin command, a piece of its
+ * model's tokenizer files.
  *
  *   COMMAND_ASK, TEXT_ASK   msgpack of a record
  *   COMMAND, TEXT           msgpack of the answer, or of `{ error }` (an error as in ERROR)
@@ -10,7 +10,7 @@ import type { ErrorValue } from '../base/index.ts'
 import type { FrameWriter } from './frame-writer.ts'
 import { decodePlain, encodePlain } from './plain-value.ts'
 
-/** A record of the answer's own, or why there is none. */
+/** The answer, or the error why there is none. */
 type Answer = { readonly answer: unknown } | { readonly error: ErrorValue }
 
 export function encodeAsk(writer: FrameWriter, tag: number, question: unknown): void {
@@ -22,14 +22,17 @@ export function encodeAnswer(writer: FrameWriter, tag: number, answer: Answer): 
   writer.begin(tag).bytes(encodePlain(answer, 'an answer')).end()
 }
 
-/** Throws the peer's error, or `transport.protocol` when it is no answer. */
+/** Throws the peer's error, or `transport.protocol` if the message is not an answer. */
 export function decodeAnswer(bytes: Uint8Array, start: number, end: number): unknown {
   const value = decodePlain(bytes, start, end, 'an answer')
   if (typeof value === 'object' && value !== null) {
     if ('error' in value) throw BatonError.fromValue(errorValueOf(value.error))
     if ('answer' in value) return value.answer
   }
-  throw new BatonError('transport.protocol', 'what came is neither an answer nor an error')
+  throw new BatonError(
+    'transport.protocol',
+    'the message is invalid: expected an answer or an error',
+  )
 }
 
 function errorValueOf(value: unknown): { code: string; message: string } {

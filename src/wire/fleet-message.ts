@@ -1,6 +1,6 @@
 /**
- * What a worker tells its frontends about itself: KV_EVENTS, LOAD; and KV_SNAPSHOT, by which a frontend asks for the
- * full state after it has missed a batch.
+ * Messages by which a worker reports its state: KV_EVENTS, LOAD; and KV_SNAPSHOT, by which a frontend requests the
+ * full state after it has missed a batch. All integers are little-endian.
  *
  *   KV_EVENTS    [sequence u64][dp rank u32][count u32] then per event
  *                [kind u8][tier u8][has parent u8][0 u8][parent lo,hi u32]? [hashes u32][local u32][lo,hi u32 …]
@@ -89,6 +89,6 @@ export function decodeLoad(bytes: Uint8Array, start: number, end: number): LoadR
     queuedRequests: reader.u32(),
     prefillTokensInFlight: reader.u32(),
   }
-  // A longer LOAD is one of a newer peer: what it adds is not for us.
+  // A longer LOAD comes from a newer peer; additional fields are ignored.
   return report
 }

@@ -1,11 +1,11 @@
 /**
- * Bytes in any pieces → frames `[length u32][tag u32][payload]`, little-endian; `length` counts the payload only.
+ * Cuts a byte stream into frames: `[length u32][tag u32][payload]`, little-endian; `length` counts the payload only.
  *
- * Owns: cutting, and every limit that must hold before memory is taken. Does not own: what a payload means.
- * A frame that lies whole in one piece is handed on as a range of that piece, uncopied; so the range is only valid
- * during the call. A frame cut in two is gathered in a buffer that grows with the bytes that really came, so a length
- * alone never makes us allocate. Frames of a `streamed` tag are never gathered: their parts are handed on as they come.
- * After an error, or after `stop`, the decoder takes nothing more.
+ * Enforces every limit before memory is allocated; the meaning of payloads is not its concern. A frame that is
+ * completely contained in one piece is passed on as a range of that piece without copying, so the range is only valid
+ * during the call. A frame split over pieces is collected in a buffer that grows with the bytes received, so a forged
+ * length never causes an allocation. Frames with a `streamed` tag are never collected; their parts are passed on as
+ * they arrive. After an error, or after `stop`, the decoder ignores all input.
  */
 import type { FrameLimits } from './frame-limits.ts'
 import { protocolError } from './protocol-error.ts'
@@ -14,7 +14,7 @@ import { SKIPPABLE, tagName } from './tag.ts'
 export interface FrameHandler {
   /** `bytes[start, end)` is the payload; only valid during the call. */
   onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void
-  /** A part of a streamed payload of `length` bytes; `offset` is where it lies in the payload. */
+  /** A part of a streamed payload of `length` bytes; `offset` is its position in the payload. */
   onPart?(
     tag: number,
     length: number,
@@ -44,7 +44,7 @@ export class FrameDecoder {
   readonly #streamedTag: number
   readonly #header = new Uint8Array(HEADER_BYTES)
   #headerFill = 0
-  /** Of the frame that is under way; meaningful once `#headerFill` is 8. */
+  /** Of the current frame; valid once `#headerFill` is 8. */
   #tag = 0
   #length = 0
   #fill = 0
@@ -58,17 +58,17 @@ export class FrameDecoder {
     this.#streamedTag = streamedTag
   }
 
-  /** From the next frame on. */
+  /** Takes effect with the next frame. */
   set limits(limits: FrameLimits) {
     this.#limits = limits
   }
 
-  /** Memory kept for a frame that has not come whole. */
+  /** Memory held for an incomplete frame, in bytes. */
   get gatheredBytes(): number {
     return this.#gathered.length
   }
 
-  /** True between frames: an end of the stream here cuts nothing. */
+  /** True between frames: the stream may end here without loss. */
   get isAtBoundary(): boolean {
     return this.#headerFill === 0
   }
@@ -77,13 +77,13 @@ export class FrameDecoder {
     return this.#ended
   }
 
-  /** Nothing more is decoded, not even from the piece that is being pushed. */
+  /** Stops decoding, even within the piece that is being pushed. */
   stop(): void {
     this.#ended = true
     this.#gathered = new Uint8Array(0)
   }
 
-  /** Throws `transport.protocol`; what the handler throws passes through. Both end the decoder. */
+  /** Throws `transport.protocol`; exceptions of the handler pass through. Both end the decoder. */
   push(piece: Uint8Array): void {
     let done = false
     try {
@@ -114,7 +114,7 @@ export class FrameDecoder {
     return this.#body(piece, at + taken)
   }
 
-  /** A header is complete: its limits hold from here on. */
+  /** A header is complete: checks its limit. */
   #begin(length: number, rawTag: number): void {
     const tag = (rawTag & ~SKIPPABLE) >>> 0
     const limit = this.#limits.get(tag)
@@ -124,7 +124,7 @@ export class FrameDecoder {
     if (limit !== undefined && length > limit) {
       throw protocolError(
         'frame.too_long',
-        `a frame ${tagName(tag)} of ${length} bytes is over the limit of ${limit}`,
+        `frame ${tagName(tag)} is too long: ${length} bytes, the limit is ${limit}`,
         { tag, length, limit },
       )
     }

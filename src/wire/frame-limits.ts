@@ -1,22 +1,22 @@
 /**
- * How long a frame of each tag may be. A tag without a limit is unknown to the connection.
+ * Maximum payload length of each tag. A tag without a limit is unknown on the connection.
  *
- * The limit is looked at before a byte of the payload is kept, so a peer cannot make us allocate more.
+ * The limit is checked before any byte of the payload is stored, so a peer cannot cause larger allocations.
  */
 import { TAG } from './tag.ts'
 
-/** Tag → most payload bytes. */
+/** Tag → maximum payload bytes. */
 export type FrameLimits = ReadonlyMap<number, number>
 
 const KIB = 1024
 const MIB = 1024 * KIB
 
-/** What a sender checks itself, since at the peer a longer frame costs the whole connection. */
+/** Checked by the sender, too, because a longer frame would make the peer close the whole connection. */
 export const REQUEST_BYTES_MAX = 64 * MIB
 export const CHUNK_BYTES_MAX = 16 * MIB
 export const PEER_BYTES_MAX = 256 * KIB
 
-/** All that a peer may send before it has proved itself. */
+/** Limit for everything that a peer may send before the handshake is complete. */
 export const STRANGER_BYTES_MAX = 64 * KIB
 
 const STRANGER_LIMITS: FrameLimits = new Map([
@@ -25,7 +25,7 @@ const STRANGER_LIMITS: FrameLimits = new Map([
   [TAG.GOODBYE, KIB],
 ])
 
-/** Until the handshake is over, whatever the dialect. */
+/** Limits until the handshake is complete, in every dialect. */
 export function strangerLimits(): FrameLimits {
   return STRANGER_LIMITS
 }
@@ -77,7 +77,7 @@ export function batonLimits(overrides: Iterable<readonly [number, number]> = [])
   return new Map([...BATON_LIMITS, ...overrides])
 }
 
-/** Limits of the dialect `boostr` (tags 10 and 30–36 only), with overrides by tag. */
+/** Limits of the dialect `boostr` (only tags 10 and 30–36), with overrides by tag. */
 export function boostrLimits(overrides: Iterable<readonly [number, number]> = []): FrameLimits {
   return new Map([...BOOSTR_LIMITS, ...overrides])
 }

@@ -1,14 +1,14 @@
 /**
- * Frames into pooled memory: many small frames become one buffer and one write to the socket.
+ * Writes frames into pooled memory: many small frames become one buffer and one write to the socket.
  *
- * A slab is filled from the front and never written twice, so what `take` gave away stays untouched while a socket
- * still holds it; a full slab is left to the collector. No allocation per frame or per token. What is long and does not
- * change any more (a prompt) is not copied at all.
+ * A slab is filled from the front and never overwritten, so buffers returned by `take` stay valid while a socket
+ * holds them; a full slab is left to the garbage collector. No allocation per frame or token. Long data that no
+ * longer changes (a prompt) is not copied.
  */
 import { joinedBytes } from '../base/index.ts'
 
 const SLAB_BYTES = 64 * 1024
-/** Fewer bytes are copied sooner than written apart. */
+/** Shorter data is copied, because a separate write would cost more. */
 const UNCOPIED_BYTES_MIN = 16 * 1024
 const HEADER_BYTES = 8
 const U32 = 4294967296
@@ -20,7 +20,7 @@ export class FrameWriter {
   #end = 0
   #taken = 0
   #frame = -1
-  /** What comes before the bytes of the slab that are not taken yet. */
+  /** Buffers before the bytes of the slab that have not been taken yet. */
   #parts: Uint8Array[] | null = null
 
   constructor(slabBytes = SLAB_BYTES) {
@@ -29,7 +29,7 @@ export class FrameWriter {
     this.#view = new DataView(this.#slab.buffer)
   }
 
-  /** Payload bytes of the frame that is open; 0 when none is. */
+  /** Payload bytes of the open frame; 0 if there is none. */
   get openBytes(): number {
     return this.#frame === -1 ? 0 : this.#end - this.#frame - HEADER_BYTES
   }
@@ -42,7 +42,7 @@ export class FrameWriter {
     return this
   }
 
-  /** `following`: payload bytes that come right after: by `follow` and `bytes`, or sent by the caller itself. */
+  /** `following`: payload bytes that come after this part, by `follow` and `bytes`, or sent by the caller. */
   end(following = 0): this {
     this.#view.setUint32(this.#frame, this.#end - this.#frame - HEADER_BYTES + following, true)
     this.#frame = -1
@@ -70,7 +70,7 @@ export class FrameWriter {
     return this
   }
 
-  /** A safe integer, not negative. */
+  /** A non-negative safe integer. */
   u64(value: number): this {
     return this.u32(value % U32).u32(Math.floor(value / U32))
   }
@@ -89,7 +89,7 @@ export class FrameWriter {
     return this
   }
 
-  /** Outside of a frame: the bytes that `end` has promised. Long ones are not copied, so they must not change any more. */
+  /** Outside a frame: the bytes announced by `end`. Long data is not copied and must not change any more. */
   follow(value: Uint8Array): this {
     if (value.length < UNCOPIED_BYTES_MIN) return this.bytes(value)
     const before = this.#takeSlab()
@@ -99,7 +99,7 @@ export class FrameWriter {
     return this
   }
 
-  /** Finished frames since the last call; undefined when there are none. The caller may keep the view. */
+  /** The finished frames since the last call; undefined if there are none. The caller may keep the view. */
   take(): Uint8Array | undefined {
     const bytes = this.#takeSlab()
     if (this.#parts === null) return bytes
@@ -108,7 +108,7 @@ export class FrameWriter {
     return joinedBytes(parts)
   }
 
-  /** What comes before the bytes that `take` gives, uncopied; null: nothing, as nearly always. */
+  /** Uncopied buffers that precede the bytes of `take`; null: none, the usual case. */
   takeLong(): readonly Uint8Array[] | null {
     const parts = this.#parts
     this.#parts = null

@@ -69,7 +69,7 @@ function faultOf(run: () => void): unknown {
 }
 
 describe('frames', () => {
-  it('decoder - one piece gives all frames, an unknown skippable one is left out', () => {
+  it('decoder - one piece gives all frames, an unknown skippable one is ignored', () => {
     expect(whole().map((frame) => frame.split(':')[0])).toEqual(['70', '43', '52', '47'])
   })
 
@@ -91,14 +91,14 @@ describe('frames', () => {
     expect(frames).toEqual(whole())
   })
 
-  it('decoder - a cut frame is no frame', () => {
+  it('decoder - an incomplete frame is not delivered', () => {
     const { frames, decoder } = collect()
     decoder.push(SAMPLE.subarray(0, SAMPLE.length - 1))
     expect(frames).toEqual(whole().slice(0, -1))
     expect(decoder.isAtBoundary).toBe(false)
   })
 
-  it('decoder - under and at the limit passes, one over is refused before memory is taken', () => {
+  it('decoder - at the limit a frame passes, beyond it is refused before memory is allocated', () => {
     const limits = batonLimits([[TAG.CHUNK, 100]])
     const at = collect(limits)
     for (const size of [99, 100]) {
@@ -113,7 +113,7 @@ describe('frames', () => {
     expect(over.frames).toEqual([])
   })
 
-  it('decoder - a long length alone takes no long memory', () => {
+  it('decoder - a long length alone allocates no memory', () => {
     const { decoder } = collect()
     decoder.push(
       new FrameWriter()
@@ -125,14 +125,14 @@ describe('frames', () => {
     expect(decoder.gatheredBytes).toBeLessThanOrEqual(64 * 1024)
   })
 
-  it('decoder - an unknown tag that is not skippable ends it', () => {
+  it('decoder - an unknown tag that is not skippable ends the decoder', () => {
     const { decoder } = collect()
     const frame = new FrameWriter().begin(200).end().take()!
     expect(faultOf(() => decoder.push(frame))).toBe('frame.unknown_tag')
     expect(decoder.isEnded).toBe(true)
   })
 
-  it('decoder - stop within a frame leaves the rest of the piece', () => {
+  it('decoder - stop within a frame ignores the rest of the piece', () => {
     const frames: number[] = []
     const decoder: FrameDecoder = new FrameDecoder(batonLimits(), {
       onFrame: (tag) => {
@@ -144,7 +144,7 @@ describe('frames', () => {
     expect(frames).toEqual([TAG.PING])
   })
 
-  it('writer - what was taken stays as it was while more is written', () => {
+  it('writer - taken buffers stay unchanged while more is written', () => {
     const writer = new FrameWriter(64)
     const taken: { bytes: Uint8Array; copy: string }[] = []
     for (let i = 0; i < 200; i++) {
@@ -163,7 +163,7 @@ describe('frames', () => {
     expect(frames.length).toBe(200)
   })
 
-  it('writer - a long payload that follows its frame is given away uncopied, in order', () => {
+  it('writer - a long payload after its frame is passed on uncopied, in order', () => {
     const writer = new FrameWriter(64)
     const long = Uint8Array.from({ length: 20_000 }, (_, i) => i % 251)
     const short = Uint8Array.of(1, 2, 3)
@@ -185,7 +185,7 @@ describe('frames', () => {
     expect(writer.take()).toBeUndefined()
   })
 
-  it('decoder - random pieces of random frames come out as they went in', () => {
+  it('decoder - random frames in random pieces are restored', () => {
     const seed = Number(process.env['BATON_FUZZ_SEED'] ?? Date.now() % 1e9)
     const random = seededRandom(seed)
     const tags = [TAG.REQUEST, TAG.TOKENS, TAG.CHUNK, TAG.KV_CHUNK]

@@ -77,7 +77,7 @@ function sendHello(change: Partial<Hello>): string {
 }
 
 describe('handshake', () => {
-  it('both sides - ready with and without a secret, and know each other', () => {
+  it('both sides - complete with and without a secret, and know each other', () => {
     for (const secret of [null, 's']) {
       const [left, right] = [new Side('initiator', secret), new Side('acceptor', secret)]
       shake(left, right)
@@ -91,7 +91,7 @@ describe('handshake', () => {
     }
   })
 
-  it('the acceptor - proves nothing before the dialler has', () => {
+  it('the acceptor - sends no proof before the initiator has', () => {
     const [left, right] = [new Side('initiator', 's'), new Side('acceptor', 's')]
     right.decoder.push(left.take())
     const answer = right.take()
@@ -107,7 +107,7 @@ describe('handshake', () => {
     expect(left.handshake.isReady).toBe(true)
   })
 
-  it('an acceptor of 0.1.0, which proves itself at once - is understood', () => {
+  it('an acceptor of 0.1.0, which sends its proof at once - is accepted', () => {
     const left = new Side('initiator', 's')
     const old = new FrameWriter()
     const nonce = new Uint8Array(16).fill(9)
@@ -121,15 +121,15 @@ describe('handshake', () => {
     expect(left.take().length).toBe(8 + 32)
   })
 
-  it('a wrong secret - is refused, a lacking one says what to do', () => {
+  it('a wrong secret - is refused; a missing one is refused with what to do', () => {
     expect(messageOf(() => shake(new Side('initiator', 'a'), new Side('acceptor', 'b')))).toMatch(
       /does not know the shared secret/,
     )
     expect(messageOf(() => shake(new Side('initiator', null), new Side('acceptor', 'b')))).toMatch(
-      /give both the same/,
+      /configure the same secret on both/,
     )
     expect(messageOf(() => shake(new Side('initiator', 'a'), new Side('acceptor', null)))).toMatch(
-      /give both the same/,
+      /configure the same secret on both/,
     )
   })
 
@@ -143,7 +143,7 @@ describe('handshake', () => {
     ).toMatch(/does not know/)
   })
 
-  it('a proof of an earlier connection - is of no use', () => {
+  it('a proof of an earlier connection - is refused', () => {
     const [left, right] = [new Side('initiator', 's', 1), new Side('acceptor', 's', 2)]
     const hello = left.take()
     right.decoder.push(hello)
@@ -164,17 +164,17 @@ describe('handshake', () => {
     expect(sendHello({ version: 9, versionOldest: 1 })).toBe('none')
   })
 
-  it('anything before HELLO, or a second HELLO - is refused', () => {
+  it('a frame before HELLO, or a second HELLO - is refused', () => {
     const ping = new FrameWriter().begin(70).end().take()!
-    expect(messageOf(() => new Side('acceptor', null).decoder.push(ping))).toMatch(/HELLO was due/)
+    expect(messageOf(() => new Side('acceptor', null).decoder.push(ping))).toMatch(/expected HELLO/)
     const twice = new FrameWriter()
     encodeHello(twice, HELLO)
     encodeHello(twice, HELLO)
     const side = new Side('acceptor', null)
-    expect(messageOf(() => side.decoder.push(twice.take()!))).toMatch(/AUTH was due/)
+    expect(messageOf(() => side.decoder.push(twice.take()!))).toMatch(/expected AUTH/)
   })
 
-  it('another protocol - is distinguished by its first bytes', () => {
+  it('another protocol - is recognised by its first bytes', () => {
     const writer = new FrameWriter().begin(40).bytes(new Uint8Array(30)).end()
     const side = new Side('acceptor', null)
     expect(messageOf(() => side.decoder.push(writer.take()!))).toMatch(/does not speak/)

@@ -1,15 +1,16 @@
 /**
- * How a connection of the dialect `baton` begins, without a socket: HELLO both ways, then AUTH, the dialler first.
+ * The start of a connection in the dialect `baton`, without a socket: HELLO in both directions, then AUTH, the
+ * initiator first.
  *
  *   initiator ── HELLO(nonce a) ────▶ ◀── HELLO(nonce b) ── acceptor     both at once
  *   initiator ── AUTH(prove(I,b,a)) ─▶                      acceptor     checks it
- *   initiator    checks it        ◀── AUTH(prove(A,a,b)) ── acceptor     empty when no secret is set
+ *   initiator    checks it        ◀── AUTH(prove(A,a,b)) ── acceptor     empty if no secret is set
  *
- * Whoever listens gives no proof to a stranger, who could try secrets on it at leisure; nor does a stranger that dials an
- * old acceptor, which proves itself at once: both orders are understood.
+ * The acceptor never sends its proof to an unauthenticated peer, which could use it to guess the secret offline.
+ * (Acceptors of old versions send it at once; the initiator accepts both orders.)
  *
- * The proof names the side that gives it, so that a side's own proof cannot be sent back to it, and covers both
- * nonces, so that it cannot be used again. How a proof is made (HMAC of a shared secret) is the host's.
+ * The proof contains the role of the prover, so that a proof cannot be reflected, and both nonces, so that it cannot
+ * be replayed. How a proof is computed (HMAC with a shared secret) is up to room `network`.
  */
 import { assert } from '../base/index.ts'
 import type { FrameWriter } from './frame-writer.ts'
@@ -31,9 +32,9 @@ export interface HandshakeOptions {
   readonly self: Omit<HelloBody, 'authRequired'>
   /** 16 random bytes, never used before. */
   readonly nonce: Uint8Array
-  /** Keyed digest of a message. Absent: no secret, nothing is proved or asked for. */
+  /** Keyed digest of a message. Absent: there is no secret, and nothing is proved or required. */
   readonly prove?: (message: Uint8Array) => Uint8Array
-  /** The acceptor's last check before it sends its proof: throws what ends the connection. */
+  /** The acceptor's final check before it sends its proof: throws to end the connection. */
   readonly admit?: () => void
 }
 
@@ -53,7 +54,7 @@ export class Handshake {
     return this.#isReady
   }
 
-  /** What the other side said; only once it is ready. */
+  /** The other side's HELLO; only after the handshake is complete. */
   get peer(): Hello {
     assert(this.#isReady && this.#peer !== null, 'the handshake is over')
     return this.#peer
@@ -70,7 +71,7 @@ export class Handshake {
     })
   }
 
-  /** Takes the frames until it is ready; writes the answers. Throws what ends the connection. */
+  /** Handles the frames of the handshake and writes the replies. Throws to end the connection. */
   onFrame(tag: number, bytes: Uint8Array, start: number, end: number, writer: FrameWriter): void {
     if (tag === TAG.HELLO && this.#peer === null) {
       this.#onHello(decodeHello(bytes, start, end), writer)
@@ -78,7 +79,10 @@ export class Handshake {
       this.#onAuth(this.#peer, bytes.subarray(start, end), writer)
     } else {
       const expected = this.#peer === null ? 'HELLO' : 'AUTH'
-      throw protocolError('hello.expected', `${tagName(tag)} came where ${expected} was due`)
+      throw protocolError(
+        'hello.expected',
+        `unexpected frame ${tagName(tag)}: expected ${expected}`,
+      )
     }
   }
 
@@ -87,7 +91,7 @@ export class Handshake {
     if (peer.authRequired && prove === undefined) {
       throw protocolError(
         'hello.unauthenticated',
-        'the peer wants a shared secret and this process has none: give both the same',
+        'the peer requires a shared secret and this process has none: configure the same secret on both',
       )
     }
     this.#peer = peer
@@ -125,7 +129,7 @@ function statement(side: HandshakeSide, theirs: Uint8Array, own: Uint8Array): Ui
   return message
 }
 
-/** Takes the same time wherever the first difference is. */
+/** Constant time, wherever the first difference is. */
 function isSame(left: Uint8Array, right: Uint8Array): boolean {
   if (left.length !== right.length) return false
   let difference = 0

@@ -1,7 +1,8 @@
 /**
- * HELLO: `[magic u32][version u16][oldest version u16][nonce 16 bytes][who, msgpack]`. The first frame of each side.
+ * HELLO, the first frame in each direction: `[magic u32][version u16][oldest version u16][nonce 16 bytes][body,
+ * msgpack]`.
  *
- * The head never changes, whatever the version, so that two peers of any age can at least say why they part.
+ * The part before the body never changes, so that peers of any version can report why they disconnect.
  */
 import { BatonError } from '../base/index.ts'
 import type { FrameWriter } from './frame-writer.ts'
@@ -12,7 +13,7 @@ import { TAG } from './tag.ts'
 
 export const WIRE_VERSION = 1
 export const WIRE_VERSION_OLDEST = 1
-/** Capability of a frontend: it takes a worker's card unasked, whenever it changes. */
+/** Capability of a frontend: accepts a worker's card as an unsolicited message whenever it changes. */
 export const CARD_NEWS = 'card-news'
 
 export const NONCE_BYTES = 16
@@ -25,15 +26,15 @@ export type WireRole = 'frontend' | 'worker' | 'kv-server' | 'kv-client' | 'boos
 /** What each side announces about itself. */
 export interface HelloBody {
   readonly role: WireRole
-  /** Version of the program, for people. */
+  /** Program version, for people. */
   readonly software: string
-  /** What this side can or wants beyond the version's core, by name; unknown names are ignored. */
+  /** Optional features, by name; unknown names are ignored. */
   readonly capabilities: readonly string[]
-  /** Bounds that the other side must keep, by name. */
+  /** Limits that the other side must observe, by name. */
   readonly limits: Readonly<Record<string, number>>
-  /** Which worker this is, when it is one. */
+  /** The id of the worker, if it is one. */
   readonly workerId?: string
-  /** This side ends the connection unless the other proves that it knows the secret. */
+  /** This side closes the connection unless the other one proves that it knows the secret. */
   readonly authRequired: boolean
 }
 
@@ -49,7 +50,7 @@ export function encodeHello(writer: FrameWriter, hello: Hello): void {
   writer.bytes(encodePlain(body, 'HELLO')).end()
 }
 
-/** Throws `transport.protocol`, or `transport.version_mismatch` before anything but the head is read. */
+/** Throws `transport.protocol`, or `transport.version_mismatch` before anything after the head is parsed. */
 export function decodeHello(bytes: Uint8Array, start: number, end: number): Hello {
   const reader = new PayloadReader(bytes, start, end)
   if (reader.u32() !== MAGIC) {
@@ -67,7 +68,7 @@ export function decodeHello(bytes: Uint8Array, start: number, end: number): Hell
     isTextList(capabilities) &&
     isNumberRecord(limits) &&
     (workerId === undefined || typeof workerId === 'string')
-  if (!isWhole) throw protocolError('message.malformed', 'HELLO lacks a field')
+  if (!isWhole) throw protocolError('message.malformed', 'HELLO is invalid: a field is missing')
   return {
     version,
     versionOldest,
@@ -81,7 +82,7 @@ export function decodeHello(bytes: Uint8Array, start: number, end: number): Hell
   }
 }
 
-/** The version that two sides speak: the newest that both know. Says which side must be upgraded when none is. */
+/** Throws unless both sides support a common version; the error says which side must be upgraded. */
 function expectCommonVersion(version: number, versionOldest: number): void {
   const peerIsOlder = version < WIRE_VERSION_OLDEST
   const peerIsNewer = versionOldest > WIRE_VERSION

@@ -1,8 +1,8 @@
 /**
- * Room `wire`: frames, messages and versions; what crosses between processes.
+ * Room `wire`: the protocol between Baton processes: frames, messages, versions.
  *
- * Owns frames and messages between Baton processes, limits, handshake and versions; no sockets.
- * May use: base, request, kv. For: network, worker, boostr.
+ * Owns frames and messages, their limits, handshake and versions; no sockets. May use: base, request, kv. For:
+ * network, worker, boostr.
  */
 export { decodeAnswer, encodeAnswer, encodeAsk } from './ask-message.ts'
 export { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'

@@ -13,7 +13,7 @@ describe('kvChecksum', () => {
     expect(kvChecksum(bytes)).toBe(Number(oracle.xxh64(bytes) & 0xffffffffn))
   })
 
-  it('more than 256 KiB - pieces, each with the hash of the one before as its seed', () => {
+  it('more than 256 KiB - is hashed in pieces, each with the previous hash as its seed', () => {
     const bytes = bytesOf(600 * KIB + 5)
     let hash = 0n
     for (let at = 0; at < bytes.length; at += 256 * KIB) {
@@ -22,7 +22,7 @@ describe('kvChecksum', () => {
     expect(kvChecksum(bytes)).toBe(Number(hash & 0xffffffffn))
   })
 
-  it('golden - what is on the wire does not change', () => {
+  it('recorded values - the checksum on the wire does not change', () => {
     expect(kvChecksum(new TextEncoder().encode('baton'))).toBe(115_779_206)
   })
 })

@@ -1,15 +1,15 @@
 /**
- * The checksum of a chunk of KV: the low half of XXH3-64, three times as fast here as a CRC-32 (`bench/transfer.ts`).
+ * The checksum of a KV chunk: the low half of XXH3-64, here three times as fast as a CRC-32 (`bench/transfer.ts`).
  *
- * A chunk longer than 256 KiB is hashed in pieces of so many bytes, each with the hash of the one before as its seed.
- * It finds damage, not forgery: who could forge chunks is kept out by the secret or by TLS.
+ * A chunk longer than 256 KiB is hashed in pieces, each with the previous hash as its seed. Detects damage, not
+ * forgery: only peers that know the secret, or use TLS, can send chunks.
  */
 import { xxh3 } from '../kv/index.ts'
 
 const PIECE_BYTES = 256 * 1024
 
 /**
- * The checksum as it is sent: with the place that the bytes belong to, so that a damaged head does not put good bytes into
+ * The checksum as sent: combined with the position of the bytes, so that a damaged head does not put valid bytes into
  * the wrong block.
  */
 export function placedChecksum(

@@ -1,19 +1,19 @@
 /**
- * Sees to it that KV events reach the router without gaps: a batch whose number does not follow (the first one has
- * number 1) is dropped and a snapshot asked for; until that has come nothing of that rank is delivered.
+ * Delivers KV events to the router without gaps: a batch with an unexpected number (the first has number 1) is
+ * dropped and a snapshot requested; until it arrives no events of that rank are delivered.
  */
 import type { KvEventBatch } from '../kv/index.ts'
 
 export interface KvEventGapsOptions {
   readonly deliver: (batch: KvEventBatch) => void
   readonly askSnapshot: () => void
-  /** Whether what was delivered could not all be taken, so that a snapshot is needed although nothing was missed. */
+  /** Whether some delivered events were rejected, so that a snapshot is needed although none was missed. */
   readonly wantsSnapshot?: (dpRank: number) => boolean
 }
 
 export class KvEventGaps {
   readonly #options: KvEventGapsOptions
-  /** Rank → number of the batch delivered last. */
+  /** Rank → number of the last delivered batch. */
   readonly #last = new Map<number, number>()
   #isSnapshotDue = false
 
@@ -21,7 +21,7 @@ export class KvEventGaps {
     this.#options = options
   }
 
-  /** A new connection: whatever comes first is the start. */
+  /** A new connection: whatever arrives first is the start. */
   reset(): void {
     this.#last.clear()
     this.#isSnapshotDue = false

@@ -1,5 +1,5 @@
 /**
- * What moves a KV cache over a bulk connection.
+ * Messages that transfer a KV cache over a bulk connection.
  *
  *   KV_PULL      [pull u32][flags u32][count u32][index u32 …][offer id, utf-8]
  *   KV_CHUNK     [pull u32][index u32][block bytes u32][offset u32][checksum u32][bytes]       chunks of a block in order
@@ -14,11 +14,11 @@ import { decodeRecord, encodePlain } from './plain-value.ts'
 import { protocolError } from './protocol-error.ts'
 import { TAG } from './tag.ts'
 
-/** Bytes before the block's own in a KV_CHUNK. */
+/** Bytes before the block data in a KV_CHUNK. */
 export const KV_CHUNK_HEAD_BYTES = 20
-/** Capability of a KV server that sends no checksums: its chunks are not checked. */
+/** Capability of a KV server that sends no checksums: its chunks are not verified. */
 export const KV_UNCHECKED = 'kv-unchecked'
-/** Capability of both sides: checksums cover the head of a chunk as well (`placedChecksum`). 0.1.0 has it not. */
+/** Capability of both sides: checksums cover the head of a chunk as well (`placedChecksum`). Version 0.1.0 lacks it. */
 export const KV_PLACED_SUMS = 'kv-placed-sums'
 const OFFER_ID_BYTES_MAX = 256
 
@@ -42,7 +42,7 @@ export function decodeKvPull(bytes: Uint8Array, start: number, end: number): KvP
   return { pullId, flags, indexes, offerId: offerIdOf(reader) }
 }
 
-/** Where a piece of a block belongs, and its checksum (`kvChecksum`; 0 when none is made). */
+/** Position of a piece of a block, and its checksum (`kvChecksum`; 0 if there is none). */
 export interface KvChunkHead {
   readonly pullId: number
   readonly index: number
@@ -121,7 +121,7 @@ function readHead(reader: PayloadReader): KvChunkHead {
 
 function offerIdOf(reader: PayloadReader): string {
   if (reader.remaining > OFFER_ID_BYTES_MAX) {
-    throw protocolError('message.malformed', 'an offer id is too long')
+    throw protocolError('message.malformed', 'the offer id is too long')
   }
   return textOf(reader.rest())
 }
@@ -130,6 +130,6 @@ function textOf(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw protocolError('message.malformed', 'a text is not utf-8', {}, error)
+    throw protocolError('message.malformed', 'a text is not valid UTF-8', {}, error)
   }
 }

@@ -79,7 +79,7 @@ describe('KV offer book', () => {
     expect(book.stats.released['lease-ended']).toBe(2)
   })
 
-  it('a lost puller - has the grace to come back, not the whole lease', () => {
+  it('a lost puller - may reconnect within the grace period, not the whole lease', () => {
     const { clock, book, offer } = setup()
     const reasons: string[] = []
     const note = (why: string): void => void reasons.push(why)
@@ -94,7 +94,7 @@ describe('KV offer book', () => {
     expect(reasons).toEqual(['puller-died', 'lease-ended'])
   })
 
-  it('over the bound - refuses and releases the pin', () => {
+  it('beyond the limit - refuses and releases the pin', () => {
     const { book, pins, offer } = setup(2)
     offer()
     offer()
@@ -102,7 +102,7 @@ describe('KV offer book', () => {
     expect([pins.open, book.count]).toEqual([2, 2])
   })
 
-  it('10,000 transfers with random deaths - every pin is released exactly once', () => {
+  it('10,000 transfers with random failures - every pin is released exactly once', () => {
     const seed = Date.now() % 1e9
     const random = seededRandom(seed)
     const { clock, book, pins, offer } = setup(100_000)

@@ -1,9 +1,9 @@
 /**
- * The offers of one prefill worker: which pins are held for others, and until when.
+ * The KV offers of one prefill worker: which blocks are pinned for other workers, and until when.
  *
- * Owns every pin from `offer` to its one release. A pin cannot outlive its lease: the lease is renewed only by
- * progress (`touch`), so neither a silent nor a stuck puller holds memory for ever. No sockets here; the simulator
- * runs the same book on its own clock.
+ * Owns every pin from `offer` to its single release. A pin cannot outlive its lease, which is renewed only by
+ * progress (`touch`), so neither a silent nor a stuck puller holds memory forever. No sockets; the simulator uses the
+ * same class with a virtual clock.
  */
 import { BatonError, InFlightMap } from '../base/index.ts'
 import type { Clock, Timer } from '../base/index.ts'
@@ -18,10 +18,10 @@ import type {
 
 export interface KvOfferBookOptions {
   readonly clock: Clock
-  /** Makes an id that nobody can guess: who knows it may pull. */
+  /** Creates an unguessable id, because knowing it allows pulling. */
   readonly createOfferId: () => string
   readonly leaseMs: number
-  /** How long an offer waits for its puller to come back after the connection broke. */
+  /** How long an offer waits for its puller to reconnect, in milliseconds. */
   readonly graceMs: number
   readonly offersMax: number
 }
@@ -75,7 +75,7 @@ export class KvOfferBook {
     }
   }
 
-  /** Takes over the pin; when it throws (`capacity.worker_overloaded`), the pin has been released. */
+  /** Takes ownership of the pin; if it throws (`capacity.worker_overloaded`), the pin has been released. */
   offer(
     address: { readonly host: string; readonly port: number },
     pin: KvHold,
@@ -117,7 +117,7 @@ export class KvOfferBook {
     return this.#entries.get(offerId)
   }
 
-  /** The puller has come or has taken something: its lease begins anew. */
+  /** The puller has connected or received data: renews the lease. */
   touch(offerId: string, bytesSent = 0, blocksSent = 0): void {
     this.#bytesSent += bytesSent
     this.#blocksSent += blocksSent
@@ -127,7 +127,7 @@ export class KvOfferBook {
     entry.deadlineMs = this.#options.clock.nowMs() + entry.leaseMs
   }
 
-  /** The puller's connection broke: it may come back, but not as late as the lease would let it. */
+  /** The puller's connection broke: it may reconnect within the grace period. */
   pullerLost(offerId: string): void {
     const entry = this.#entries.get(offerId)
     if (!entry) return

@@ -1,25 +1,25 @@
 /**
- * How a KV cache moves from the worker that computed it to the worker that goes on.
+ * How a KV cache is transferred from the worker that computed it to the worker that continues.
  *
  *   prefill: offer(pin) ── KvOffer in the reply ──▶ decode: pull(offer, missing) ── ack ──▶ prefill: pin released
  *
- * The server owns the pin from `offer` on and releases it exactly once: acknowledged, abandoned, withdrawn, the
- * puller died, the lease ended, or the server closed. One conformance kit holds for every implementation.
+ * The server owns the pin from `offer` on and releases it exactly once: acknowledged, abandoned, withdrawn, puller
+ * lost, lease expired, or server closed. All implementations pass the same conformance kit.
  */
 import type { KvOffer } from '../request/index.ts'
 
-/** A pinned run of blocks (the engine's `KvPin` is one). */
+/** A pinned sequence of blocks (for example the engine's `KvPin`). */
 export interface KvHold {
   readonly tokenCount: number
   readonly blockKeys: Uint32Array
   readonly kvBytes: number
-  /** False as long as some of the blocks are still being computed: a pull waits for them (`KvServer.grown`). */
+  /** False while some of the blocks are still being computed: a pull waits for them (`KvServer.grown`). */
   readonly isWhole?: boolean
-  /** `isStillRead`: the puller has not said that it has all, so bytes may still lie in a socket. */
+  /** `isStillRead`: the puller has not acknowledged, so a socket may still read the bytes. */
   release(isStillRead?: boolean): void
 }
 
-/** Where the bytes of pinned blocks are read (the engine's `KvBlockSource` is one). */
+/** Reads the bytes of pinned blocks (for example the engine's `KvBlockSource`). */
 export interface KvBlockReader {
   readonly fingerprint: string
   readonly blockTokens: number
@@ -35,7 +35,7 @@ export type KvReleaseReason =
   | 'closed'
 
 export interface KvOfferOptions {
-  /** The hold ends by itself after this time without an active pull. */
+  /** The hold ends after this time without an active pull. */
   readonly leaseMs?: number
   /** Called once, after the pin has been released. */
   readonly onReleased?: (reason: KvReleaseReason) => void
@@ -47,13 +47,13 @@ export interface KvServer {
   readonly port: number
   offer(pin: KvHold, source: KvBlockReader, options?: KvOfferOptions): KvOffer
   /**
-   * Blocks of an offer that was not whole have come: pulls that wait for them go on. Unknown ids are ignored. A server without it
-   * is offered whole holds only.
+   * More blocks of an incomplete offer are available: waiting pulls continue. Unknown ids are ignored. A server
+   * without this method only accepts complete holds.
    */
   grown?(offerId: string): void
-  /** Takes an offer back, for instance because its request was cancelled. Unknown ids are ignored. */
+  /** Withdraws an offer, for example because its request was cancelled. Unknown ids are ignored. */
   withdraw(offerId: string): void
-  /** Bytes that are held for others under a lease. */
+  /** Bytes held for other workers under a lease. */
   readonly heldBytes: number
   readonly offerCount: number
   readonly stats: KvServerStats
@@ -71,17 +71,17 @@ export interface KvPullStats {
   readonly blocks: number
   readonly bytes: number
   readonly elapsedMs: number
-  /** Connections that broke under the pull and were made again. */
+  /** Connections that broke during a pull and were re-established. */
   readonly resumed: number
 }
 
-/** Where pulled blocks go. */
+/** Receives the pulled blocks. */
 export interface KvPullTarget {
-  /** Gets a whole, checked block; the bytes are its own to keep. False: no memory for it. */
+  /** Receives a complete, verified block and may keep the bytes. False: no memory for it. */
   put(index: number, bytes: Uint8Array): boolean
   /**
-   * Memory for a block that is then `put`; absent: fresh memory. A block that does not come whole is never put, and its
-   * memory must not be given again: the socket may have it still.
+   * Memory for a block that will be passed to `put`; absent: fresh memory. An incomplete block is never put, and its
+   * memory must not be reused, because the socket may still write to it.
    */
   allocate?(byteLength: number): Uint8Array
 }
@@ -91,8 +91,8 @@ export interface KvClient {
   /**
    * Fetches the blocks with the given indexes (into `offer.blockKeys`), in any order, and acknowledges the offer.
    *
-   * When `put` returns false or throws, the pull ends and the offer is abandoned. Rejects with `kv.offer_gone`, `kv.block_refused`,
-   * `kv.transfer_failed` or `request.cancelled`. With no index missing it only acknowledges.
+   * If `put` returns false or throws, the pull ends and the offer is abandoned. Rejects with `kv.offer_gone`,
+   * `kv.block_refused`, `kv.transfer_failed` or `request.cancelled`. Without missing indexes it only acknowledges.
    */
   pull(
     offer: KvOffer,
@@ -100,7 +100,7 @@ export interface KvClient {
     target: KvPullTarget,
     signal?: AbortSignal,
   ): Promise<KvPullStats>
-  /** Says that the offer will not be used, so that the prefill side need not wait for the lease. Best effort. */
+  /** Tells the prefill side that the offer will not be used, so that it need not wait for the lease. Best effort. */
   abandon(offer: KvOffer): void
   /** Idempotent; pulls in flight reject. */
   close(): Promise<void>

@@ -62,7 +62,7 @@ const REQUEST: GenerateRequest = {
 }
 
 describe('messages', () => {
-  it('REQUEST - comes back as it was, also with numbers over 32 bits and an offer', () => {
+  it('REQUEST - is restored, also with numbers over 32 bits and an offer', () => {
     const payload = payloadOf((writer) => encodeRequest(writer, 77, REQUEST))
     const decoded = decodeRequest(payload, 0, payload.length)
     expect(decoded).toEqual({ streamId: 77, request: REQUEST })
@@ -70,7 +70,7 @@ describe('messages', () => {
     expect(decoded.request).toEqual(REQUEST)
   })
 
-  it('REQUEST and CHUNK - too long for a frame they fail at the sender, and nothing is written', () => {
+  it('REQUEST and CHUNK - too long for a frame, they fail at the sender and nothing is written', () => {
     const writer = new FrameWriter()
     const tokenIds = new Uint32Array(17 * 1024 * 1024)
     expect(() => encodeRequest(writer, 1, { ...REQUEST, tokenIds })).toThrow(/limit/)
@@ -79,14 +79,14 @@ describe('messages', () => {
     expect(writer.take()).toBeUndefined()
   })
 
-  it('REQUEST - cut anywhere it is refused as broken protocol', () => {
+  it('REQUEST - truncated anywhere, it is refused as a protocol error', () => {
     const payload = payloadOf((writer) => encodeRequest(writer, 77, REQUEST))
     for (let end = 0; end < payload.length; end++) {
       expect(() => decodeRequest(payload, 0, end)).toThrow(BatonError)
     }
   })
 
-  it('REQUEST - a missing field or a wrong offer is refused by name', () => {
+  it('REQUEST - a missing field or an invalid offer is refused by name', () => {
     const broken = (change: object): void => {
       const request = { ...REQUEST, ...change } as GenerateRequest
       const payload = payloadOf((writer) => encodeRequest(writer, 1, request))
@@ -97,7 +97,7 @@ describe('messages', () => {
     expect(() => broken({ prefillResult: { kvOffer: { offerId: 'x' } } })).toThrow(/kvOffer/)
   })
 
-  it('REQUEST and FINISH of an embedding - the kind and every f32 come back; a wrong kind or vector is refused', () => {
+  it('REQUEST and FINISH of an embedding - the kind and every f32 are restored; an invalid kind or vector is refused', () => {
     const asked = (kind: unknown) => {
       const request = { ...REQUEST, kind } as GenerateRequest
       const payload = payloadOf((writer) => encodeRequest(writer, 1, request))
@@ -114,17 +114,17 @@ describe('messages', () => {
     expect(() => answered([0.1])).toThrow(/f32/)
   })
 
-  it('plain values - what cannot cross fails at the sender', () => {
+  it('plain values - a value that cannot be sent fails at the sender', () => {
     for (const value of [new Set([1]), new Error('x'), new Date(0), /x/]) {
-      expect(() => encodePlain({ value }, 'it')).toThrow(/cannot cross/)
+      expect(() => encodePlain({ value }, 'it')).toThrow(/cannot be sent/)
     }
     const round = Array<number>(0) as unknown[]
     let nested: unknown[] = round
     for (let i = 0; i < 100; i++) nested.push((nested = []))
-    expect(() => encodePlain(round, 'it')).toThrow(/cannot cross/)
+    expect(() => encodePlain(round, 'it')).toThrow(/cannot be sent/)
   })
 
-  it('plain values - a length that cannot be true is refused, not allocated', () => {
+  it('plain values - an impossible length is refused without allocation', () => {
     for (const hex of ['ddffffffff', 'dfffffffff', 'c6ffffffff00', 'dc7fff01', '9f', 'd9ff']) {
       const bytes = Buffer.from(hex, 'hex')
       expect(() => decodePlain(bytes, 0, bytes.length, 'it')).toThrow(/early|shorter|cut/)
@@ -137,7 +137,7 @@ describe('messages', () => {
     }
   })
 
-  it('plain values - a key __proto__ is one like others, wherever it stands', () => {
+  it('plain values - a key __proto__ is an ordinary key, wherever it is', () => {
     for (const text of [
       '{"__proto__":{"a":1}}',
       '{"a":[{"b":{"__proto__":null,"c":2}}],"__proto":1}',
@@ -150,14 +150,14 @@ describe('messages', () => {
     }
   })
 
-  it('plain values - typed arrays keep kind and numbers', () => {
+  it('plain values - typed arrays keep type and numbers', () => {
     const value = { u: Uint32Array.of(1, 2 ** 31), b: Uint8Array.of(7), f: Float32Array.of(0.5) }
     const bytes = encodePlain(value, 'it')
     const back = decodePlain(bytes, 0, bytes.length, 'it') as typeof value
     expect([...back.u, ...back.b, ...back.f]).toEqual([1, 2 ** 31, 7, 0.5])
   })
 
-  it('CHUNK and FINISH - the tag says whether it is terminal', () => {
+  it('CHUNK and FINISH - the tag tells whether the chunk is terminal', () => {
     const finish = { tokenIds: [], finish: 'stop' as const, usage: undefined }
     const payload = payloadOf((writer) => encodeChunk(writer, 3, finish as never))
     expect(decodeChunk(TAG.FINISH, payload, 0, payload.length)).toEqual({
@@ -167,7 +167,7 @@ describe('messages', () => {
     expect(() => decodeChunk(TAG.CHUNK, payload, 0, payload.length)).toThrow(/finish/)
   })
 
-  it('CHUNK - carries text, and nothing else in its place', () => {
+  it('CHUNK - carries text, and only strings as text', () => {
     const chunk = { tokenIds: [], text: 'a\u{1F600}' }
     const payload = payloadOf((writer) => encodeChunk(writer, 3, chunk))
     expect(decodeChunk(TAG.CHUNK, payload, 0, payload.length).chunk).toEqual(chunk)
@@ -199,7 +199,7 @@ describe('messages', () => {
     }
   })
 
-  it('KV_EVENTS - every kind comes back, and a cut batch is refused', () => {
+  it('KV_EVENTS - every kind is restored, a truncated batch is refused', () => {
     const batch: KvEventBatch = {
       sequence: 2 ** 40,
       dpRank: 3,
@@ -229,7 +229,7 @@ describe('messages', () => {
     }
   })
 
-  it('LOAD - comes back; what a newer peer adds is ignored', () => {
+  it('LOAD - is restored; fields of a newer peer are ignored', () => {
     const report = {
       dpRank: 1,
       activeBlocks: 2,
@@ -243,7 +243,7 @@ describe('messages', () => {
     expect(decodeLoad(longer, 0, longer.length)).toEqual(report)
   })
 
-  it('KV messages - come back as they were', () => {
+  it('KV messages - are restored', () => {
     const head = { pullId: 1, index: 2, blockBytes: 3, offset: 4, checksum: 0xffffffff }
     const pull = { pullId: 1, flags: 1, indexes: Uint32Array.of(3, 1), offerId: 'ö' }
     const end = { pullId: 4, error: new BatonError('kv.offer_gone', 'gone') }

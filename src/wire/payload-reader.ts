@@ -1,6 +1,4 @@
-/**
- * Reads one payload from front to back; every read is checked against its end.
- */
+/** Reads the fields of one payload in order; every read is bounds-checked. */
 import { readU32 } from './frame-decoder.ts'
 import { protocolError } from './protocol-error.ts'
 
@@ -39,7 +37,10 @@ export class PayloadReader {
     const low = this.u32()
     const value = this.u32() * U32 + low
     if (!Number.isSafeInteger(value)) {
-      throw protocolError('message.out_of_range', `a number of the peer is over 2^53`)
+      throw protocolError(
+        'message.out_of_range',
+        `a number is out of range: expected at most 2^53 - 1`,
+      )
     }
     return value
   }
@@ -55,7 +56,7 @@ export class PayloadReader {
     return this.#bytes.subarray(at, at + count)
   }
 
-  /** Bytes to keep. (`slice` would not copy when the host's bytes are a Buffer.) */
+  /** A copy of the bytes. (`slice` would not copy if they are a Node Buffer.) */
   copy(count: number): Uint8Array {
     return new Uint8Array(this.bytes(count))
   }
@@ -71,7 +72,10 @@ export class PayloadReader {
 
   expectEnd(what: string): void {
     if (this.remaining === 0) return
-    throw protocolError('message.malformed', `${this.remaining} bytes too many in ${what}`)
+    throw protocolError(
+      'message.malformed',
+      `${this.remaining} unexpected bytes at the end of ${what}`,
+    )
   }
 
   #take(count: number): number {
@@ -79,7 +83,7 @@ export class PayloadReader {
     if (at + count > this.#end) {
       throw protocolError(
         'message.truncated',
-        `a message ends ${at + count - this.#end} bytes early`,
+        `a message is truncated: ${at + count - this.#end} bytes are missing`,
       )
     }
     this.#at = at + count
@@ -89,7 +93,7 @@ export class PayloadReader {
 
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1
 
-/** Little-endian bytes as numbers, copied (so that alignment does not matter). A rest of 1–3 bytes is an error. */
+/** Little-endian bytes as numbers, copied because of alignment. A remainder of 1–3 bytes is an error. */
 function u32sOf(bytes: Uint8Array): Uint32Array {
   if (bytes.length % 4 !== 0) {
     throw protocolError('message.malformed', `${bytes.length} bytes are not whole u32 numbers`)
@@ -100,7 +104,7 @@ function u32sOf(bytes: Uint8Array): Uint32Array {
   return numbers
 }
 
-/** Numbers as little-endian bytes; a view of the same memory where the machine allows. */
+/** Numbers as little-endian bytes; a view of the same memory on a little-endian machine. */
 export function bytesOfU32s(numbers: Uint32Array): Uint8Array {
   if (IS_LITTLE_ENDIAN) {
     return new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength)

@@ -1,10 +1,10 @@
 /**
- * Plain values (records, lists, texts, numbers, typed arrays) as msgpack, safe against a hostile peer.
+ * Encodes plain values (records, lists, texts, numbers, typed arrays) as msgpack, safe against a hostile peer.
  *
- * Bytes are walked by `checkMsgpack` before the library sees them: nesting, every length against the bytes that are
- * really there, and only the types we send. So a length can never make the library allocate, and no extension of it
- * is reachable but typed arrays. What we write is walked too: a value that cannot cross must fail here and not at
- * the peer, where it would cost the whole connection.
+ * `checkMsgpack` validates received bytes before the library decodes them: nesting depth, every length against the
+ * bytes that are present, and only the types that Baton sends. So a forged length cannot cause an allocation, and of
+ * the library's extensions only typed arrays are reachable. Encoded values are validated, too: a value that cannot be
+ * sent must fail here and not at the peer, where it would cost the whole connection.
  */
 import { Packr } from 'msgpackr'
 
@@ -13,7 +13,7 @@ import { readU32 } from './frame-decoder.ts'
 import { protocolError } from './protocol-error.ts'
 
 const DEPTH_MAX = 64
-/** The extension by which msgpackr carries typed arrays. */
+/** The msgpack extension type that msgpackr uses for typed arrays. */
 const EXT_TYPED_ARRAY = 0x74
 
 const OPTIONS = {
@@ -26,23 +26,27 @@ const OPTIONS = {
   skipValues: [undefined],
 }
 const packr = new Packr(OPTIONS)
-/** The library renames a key `__proto__`; as a map it keeps it. */
+/** The library renames a key `__proto__`, except when decoding to maps. */
 const mapPackr = new Packr({ ...OPTIONS, mapsAsObjects: false })
 
-/** The bytes of a plain value. Throws `request.invalid_argument` for what cannot cross. */
+/** The bytes of a plain value. Throws `request.invalid_argument` for values that cannot be sent. */
 export function encodePlain(value: unknown, what: string): Uint8Array {
   try {
     const bytes: Uint8Array = packr.pack(value)
     checkMsgpack(bytes, 0, bytes.length)
     return bytes
   } catch (error) {
-    throw new BatonError('request.invalid_argument', `${what} holds what cannot cross the wire`, {
-      cause: error,
-    })
+    throw new BatonError(
+      'request.invalid_argument',
+      `${what} contains a value that cannot be sent to another process`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 
-/** Throws `transport.protocol`. Nothing of the result points into `bytes`. */
+/** Throws `transport.protocol`. The result contains no views of `bytes`. */
 export function decodePlain(bytes: Uint8Array, start: number, end: number, what: string): unknown {
   const namesPrototype = checkMsgpack(bytes, start, end)
   try {
@@ -50,11 +54,11 @@ export function decodePlain(bytes: Uint8Array, start: number, end: number, what:
     const value: unknown = namesPrototype ? fromMaps(mapPackr.unpack(packed)) : packr.unpack(packed)
     return value
   } catch (error) {
-    throw protocolError('message.malformed', `${what} is not readable`, {}, error)
+    throw protocolError('message.malformed', `${what} cannot be decoded`, {}, error)
   }
 }
 
-/** As `decodePlain`, for messages that must be a record. */
+/** Like `decodePlain`, for messages that must be a record. */
 export function decodeRecord(
   bytes: Uint8Array,
   start: number,
@@ -68,13 +72,13 @@ export function decodeRecord(
   throw protocolError('message.malformed', `${what} is not a record`)
 }
 
-/** One item's head: how long it is with its own bytes, and how many items it contains. */
+/** The head of an item: its size in bytes, and the number of items it contains. */
 interface Head {
   size: number
   items: number
 }
 
-/** Records with every key as an own one. */
+/** Converts maps to records in which every key is an own property. */
 function fromMaps(value: unknown): unknown {
   if (value instanceof Map) {
     return Object.fromEntries([...value].map(([key, each]) => [String(key), fromMaps(each)]))
@@ -83,8 +87,8 @@ function fromMaps(value: unknown): unknown {
 }
 
 /**
- * Exactly one value in `bytes[start, end)`, made of allowed types, with lengths that can be true. True: one of its texts
- * is `__proto__`.
+ * Validates that `bytes[start, end)` is exactly one value, of allowed types and with plausible lengths. Returns
+ * whether one of its texts is `__proto__`.
  */
 function checkMsgpack(bytes: Uint8Array, start: number, end: number): boolean {
   let namesPrototype = false
@@ -102,7 +106,7 @@ function checkMsgpack(bytes: Uint8Array, start: number, end: number): boolean {
     readHead(bytes, at, end, head)
     if (isPrototype(bytes, at)) namesPrototype = true
     at += head.size
-    // Each contained item takes one byte at least, so more items than bytes cannot be true.
+    // Each contained item takes at least one byte, so there cannot be more items than bytes.
     if (at > end || head.items > end - at) {
       throw protocolError('message.truncated', 'a packed value is shorter than it says')
     }
@@ -135,11 +139,11 @@ function readHead(bytes: Uint8Array, at: number, end: number, head: Head): void 
   else readLongHead(type, bytes, at, end, head)
 }
 
-/** The length behind the type, of so many bytes. */
+/** The length after the type byte, `width` bytes wide. */
 function countAt(bytes: Uint8Array, at: number, end: number, width: number): number {
   if (at + 1 + width > end) throw protocolError('message.truncated', 'a length is cut')
   if (width === 1) return bytes[at + 1] ?? 0
-  // Big-endian, as msgpack has it.
+  // Big-endian, as in msgpack.
   if (width === 2) return ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0)
   const swapped = readU32(bytes, at + 1)
   return (

@@ -1,6 +1,4 @@
-/**
- * The peer broke the protocol: one error code, and a reason that a person and a counter can tell apart.
- */
+/** The error for a violation of the protocol by the peer: one error code, and a fault name for messages and counters. */
 import { BatonError } from '../base/index.ts'
 import type { ErrorData } from '../base/index.ts'
 

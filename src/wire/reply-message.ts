@@ -1,14 +1,14 @@
 /**
- * What goes back and forth about a request that runs: TOKENS, CHUNK, FINISH, ERROR, CANCEL, CREDIT.
+ * Messages about a running request: TOKENS, CHUNK, FINISH, ERROR, CANCEL, CREDIT.
  *
  *   TOKENS  [stream u32][token u32] …          one frame per engine step, for all streams of the connection
  *   CHUNK   [stream u64][chunk, msgpack]       FINISH the same, for the terminal chunk
  *   ERROR   [stream u64][error, msgpack]       terminal
  *   CANCEL  [stream u64][kind u8]              1 stop, 2 kill
- *   CREDIT  [stream u32][items u32] …          the reader can take so many tokens and chunks more
+ *   CREDIT  [stream u32][items u32] …          the reader can take this many more tokens and chunks
  *
- * A stream id is given by the frontend for the life of its connection and fits u32; where a payload begins with
- * `u64` the upper half is zero.
+ * A stream id is assigned by the frontend, is unique for the life of the connection and fits into u32; where a
+ * payload begins with `u64` the upper half is zero.
  */
 import { BatonError } from '../base/index.ts'
 import type { ErrorData } from '../base/index.ts'
@@ -39,7 +39,7 @@ export interface ChunkMessage {
   readonly chunk: Chunk
 }
 
-/** Of CHUNK and FINISH: the terminal one is the one that has `finish`. */
+/** For CHUNK and FINISH: exactly the terminal chunk has `finish`. */
 export function decodeChunk(
   tag: number,
   bytes: Uint8Array,
@@ -52,7 +52,7 @@ export function decodeChunk(
   const isTokens = Array.isArray(tokenIds) && tokenIds.every((id) => typeof id === 'number')
   const isFinish = typeof finish === 'string' && FINISH_REASONS.includes(finish)
   if (!isTokens || (tag === TAG.FINISH ? !isFinish : finish !== undefined)) {
-    throw protocolError('message.malformed', 'a chunk has no tokens or a wrong finish')
+    throw protocolError('message.malformed', 'a chunk has no tokens or an invalid finish reason')
   }
   if (text !== undefined && typeof text !== 'string') {
     throw protocolError('message.malformed', 'the text of a chunk is not a string')
@@ -112,7 +112,7 @@ export function encodeCredit(writer: FrameWriter, streamId: number, items: numbe
   writer.begin(TAG.CREDIT).u32(streamId).u32(items).end()
 }
 
-/** Of TOKENS and CREDIT: pairs of u32, handed on by plain calls so that a token costs no memory. */
+/** For TOKENS and CREDIT: calls back for each pair of u32, so that a token needs no memory. */
 export function forEachPair(
   bytes: Uint8Array,
   start: number,

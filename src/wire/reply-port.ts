@@ -1,8 +1,9 @@
 /**
- * The worker's side of a request plane: what serves a request, how it answers, what a worker tells its frontends.
+ * The worker's side of a request plane: the handler that serves a request, its replies, and a worker's reports to
+ * frontends.
  *
- * The same handler stands behind a socket (`TcpWorkerServer`) and behind a plain call (`LocalRequestPlane`), so that
- * `--in-process` runs the code of the real thing.
+ * The same handler is used behind a socket (`TcpWorkerServer`) and behind plain calls (`LocalRequestPlane`), so that
+ * `--in-process` runs the same code.
  */
 import type { BatonError } from '../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../kv/index.ts'
@@ -14,62 +15,71 @@ import type {
   WorkerCard,
 } from '../request/index.ts'
 
-/** Where one request's answer goes. After its end (a chunk with `finish`, or `error`) calls are ignored. */
+/** Receives the reply of one request. Calls after its end (a chunk with `finish`, or `error`) are ignored. */
 export interface ReplyPort {
-  /** What was measured up to the first token; called at most once, before that token. */
+  /** Times measured up to the first token; called at most once, before that token. */
   started(start: LegStart): void
   /** The common case: one token and nothing else. */
   token(tokenId: number): void
-  /** Anything more than one bare token; the last one has `finish`, unless the reply ends in `error`. */
+  /** Anything other than a single token; the last chunk has `finish`, unless the reply ends with `error`. */
   chunk(chunk: Chunk): void
   /** Terminal. */
   error(error: BatonError): void
-  /** The reader has credit. When false, a producer that can wait should await `drained` before it goes on. */
+  /**
+   * The reader has credit (flow control). If false, a producer that can wait should await `drained` before it
+   * continues.
+   */
   readonly isWritable: boolean
   /** Resolves when the reader has credit again, or when the reply has ended. */
   drained(): Promise<void>
 }
 
-/** A request that a worker serves, for whoever asked. */
+/** A request being served. */
 export interface ServedRequest extends RequestHandle {
-  /** The reader is lost and has not said a word: what the request holds is given back. Absent: as a kill. */
+  /**
+   * The reader's connection was lost without a cancellation: releases the request's resources. Absent: treated as a
+   * kill.
+   */
   drop?(): void
 }
 
-/** What a worker hands to the plane. */
+/** The handler that a worker registers with the plane. */
 export interface WorkerHandler {
   /** Never throws. `cancel` is called when the frontend asks for it, `drop` when its connection is lost. */
   serve(request: GenerateRequest, reply: ReplyPort): ServedRequest
   /**
-   * The full state of the KV cache for a subscriber that comes late or has missed something: per rank one batch
-   * that begins with `cleared` and carries the number of the last batch published.
+   * The full state of the KV cache, for a subscriber that joined late or missed events: one batch per rank that
+   * begins with `cleared` and has the number of the last published batch.
    */
   kvSnapshot?(): readonly KvEventBatch[]
-  /** A frontend says that an offer will not be fetched of this worker. Unknown ids are ignored. */
+  /** A frontend reports that an offer of this worker will not be fetched. Unknown ids are ignored. */
   releaseKv?(offerId: string): void
-  /** The newest load report of every rank, for a subscriber that comes late: what does not change is not reported again. */
+  /** The newest load report of every rank, for a subscriber that joined late: unchanged load is not reported again. */
   loadSnapshot?(): readonly LoadReport[]
-  /** The worker's card; null: it takes no requests now. For peers that know only its address. */
+  /** The worker's card, for peers that know only its address; null: it takes no requests now. */
   memberCard?(): WorkerCard | null
 }
 
-/** What a worker's process answers besides requests; what it is asked is unchecked. Rejects with why not. */
+/** What a worker's process answers besides requests. Questions are not validated yet; rejects with the reason. */
 export interface WorkerAnswers {
-  /** A command of an administrator: drain, resume, restart and the like. */
+  /** An admin command: drain, resume, restart and others. */
   command(question: unknown): Promise<unknown>
-  /** A piece of the model's text side. */
+  /** A piece of the model's tokenizer and template files. */
   textPiece(question: unknown): Promise<unknown>
 }
 
-/** What a worker tells all frontends that are connected. */
+/** Reports from a worker to all connected frontends. */
 export interface WorkerUplink {
   publishKvEvents(batch: KvEventBatch): void
-  /** Only the newest report of a rank and step is sent. */
+  /** Only the newest report of a rank per step is sent. */
   publishLoad(report: LoadReport): void
-  /** The engine's step is over: what was collected goes out now rather than at the end of the macrotask. */
+  /** The engine step is over: sends what was collected now instead of at the end of the macrotask. */
   flush(): void
   /** From now on new requests are refused with `backend.worker_draining`; frontends are notified. */
   drain(): void
-  /** The worker takes requests now, or no longer: peers that know only its address are told its card, or that there is none. */
+  /**
+   * The worker starts or stops taking requests: peers that know only its address get its card, or are told that there
+   * is none.
+   */
   membershipChanged?(): void
 }

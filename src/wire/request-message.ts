@@ -1,7 +1,7 @@
 /**
  * REQUEST: `[stream u64][token count u32][token ids u32 …][the rest of the request, msgpack]`.
  *
- * The prompt goes as raw little-endian numbers, because it is what is long; everything else is small and plain.
+ * The prompt is sent as raw little-endian numbers, because it is long; everything else is small.
  */
 import { BatonError, isRecord } from '../base/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
@@ -12,7 +12,10 @@ import { decodeRecord, encodePlain } from './plain-value.ts'
 import { protocolError } from './protocol-error.ts'
 import { TAG } from './tag.ts'
 
-/** Throws `request.invalid_argument` or `request.payload_too_large` for what cannot cross; nothing is written then. */
+/**
+ * Throws `request.invalid_argument` or `request.payload_too_large` for values that cannot be sent; then nothing is
+ * written.
+ */
 export function encodeRequest(
   writer: FrameWriter,
   streamId: number,
@@ -35,7 +38,7 @@ export interface RequestMessage {
   readonly request: GenerateRequest
 }
 
-/** Throws `transport.protocol`. Copies what it keeps. */
+/** Throws `transport.protocol`. Copies everything that it keeps. */
 export function decodeRequest(bytes: Uint8Array, start: number, end: number): RequestMessage {
   const reader = new PayloadReader(bytes, start, end)
   const streamId = reader.u64()
@@ -47,7 +50,7 @@ export function decodeRequest(bytes: Uint8Array, start: number, end: number): Re
 
 type RequestRest = Omit<GenerateRequest, 'tokenIds'>
 
-/** What the rest of the program dereferences without looking must be there. */
+/** Validates the fields that later code uses without checks. */
 function checkShape(
   rest: Record<string, unknown>,
 ): asserts rest is Record<string, unknown> & RequestRest {
@@ -67,7 +70,7 @@ function checkShape(
   if (offer !== undefined && !isKvOffer(offer)) throw malformed('prefillResult.kvOffer')
 }
 
-/** An offer as it comes from a peer: every field is used by the pull, so every field is looked at. */
+/** Validates an offer received from a peer: the pull uses every field. */
 export function isKvOffer(value: unknown): boolean {
   if (!isRecord(value)) return false
   const texts = ['offerId', 'host', 'fingerprint'].every((name) => typeof value[name] === 'string')
@@ -83,5 +86,5 @@ function isNumberList(value: unknown): boolean {
 }
 
 function malformed(name: string): Error {
-  return protocolError('message.malformed', `the request's '${name}' is missing or of a wrong kind`)
+  return protocolError('message.malformed', `the request's '${name}' is missing or invalid`)
 }

@@ -1,9 +1,9 @@
 /**
- * The numbers that frames begin with, and how much each may carry.
+ * The frame tags and their ranges.
  *
- * 10 and 30–36 are the layout-compatible spine (dialect `boostr`); from 40 up they are Baton's own. A sender that
- * sets the highest bit of a tag says "skip this if you do not know it"; without it an unknown tag ends the
- * connection. A number that was once given is never given again.
+ * 10 and 30–36 are the layout-compatible part of the dialect `boostr`; from 40 up they are Baton's own. A sender that
+ * sets the highest bit of a tag allows the receiver to ignore the frame; without it an unknown tag ends the
+ * connection. Numbers are never reused.
  */
 export const TAG = {
   ACTIVATION: 10,
@@ -23,13 +23,13 @@ export const TAG = {
   ERROR: 46,
   CANCEL: 47,
   CREDIT: 48,
-  /** Reserved: an offer travels inside the reply of the prefill leg (`PrefillResult`). */
+  /** Reserved: an offer is sent inside the reply of the prefill leg (`PrefillResult`). */
   KV_OFFER: 50,
   KV_PULL: 51,
   KV_CHUNK: 52,
   KV_RELEASE: 53,
   KV_PULL_END: 54,
-  // 55 to 58 were KV in shared memory, up to 0.1.
+  // 55 to 58 were used for KV in shared memory, until 0.1.
   KV_EVENTS: 60,
   KV_SNAPSHOT: 61,
   LOAD: 62,
@@ -39,7 +39,7 @@ export const TAG = {
   COMMAND: 66,
   TEXT_ASK: 67,
   TEXT: 68,
-  /** Between frontends, handed on by a worker that both are connected to. */
+  /** Between frontends, forwarded by a worker to which both are connected. */
   PEER: 69,
   PING: 70,
   PONG: 71,
@@ -49,7 +49,7 @@ export const TAG = {
 
 export type TagName = keyof typeof TAG
 
-/** Set by the sender in the tag of a frame that a receiver may ignore. */
+/** Set in the tag of a frame that a receiver may ignore. */
 export const SKIPPABLE = 0x80000000
 
 const NAMES = new Map<number, TagName>(

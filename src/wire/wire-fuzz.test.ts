@@ -246,7 +246,7 @@ function mutate(random: Random, source: Uint8Array): Uint8Array {
 }
 
 describe('wire under mutated frames', () => {
-  it(`decoders - ${FRAMES} frames, seed ${SEED}: only typed refusals, no memory by length`, () => {
+  it(`decoders - ${FRAMES} frames, seed ${SEED}: only typed refusals, no allocation by length`, () => {
     const random = seededRandom(SEED)
     const sources = samples()
     const limits = batonLimits([...boostrLimits()])

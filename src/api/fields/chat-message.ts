@@ -1,6 +1,4 @@
-/**
- * Messages of a chat, checked, with text parts made one text. Templates want plain strings.
- */
+/** Validates chat messages and joins text parts to one string, because templates expect plain strings. */
 import { z } from 'zod'
 import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 import { FUNCTION_NAME_MAX } from './chat-tools.ts'
@@ -55,7 +53,7 @@ export interface ChatMessage {
 
 export function chatMessage(message: z.infer<typeof messageSchema>, index: number): ChatMessage {
   const { name, tool_call_id, reasoning } = message
-  // vLLM calls it `reasoning`; others mean something else by that.
+  // vLLM calls it `reasoning`; in other APIs that field means something else.
   const thought = message.reasoning_content ?? (typeof reasoning === 'string' ? reasoning : null)
   const calls = message.tool_calls?.map(toolCallMessage)
   return {
@@ -68,7 +66,7 @@ export function chatMessage(message: z.infer<typeof messageSchema>, index: numbe
   }
 }
 
-/** Templates print arguments as JSON, so text that holds an object becomes that object. */
+/** Templates print arguments as JSON, so arguments given as JSON text of an object are parsed. */
 function toolCallMessage(call: z.infer<typeof toolCall>): ToolCallMessage {
   const id = call.id === undefined ? {} : { id: call.id }
   if (call.type === 'custom') {
@@ -93,7 +91,7 @@ function argumentsObject(given: string | Record<string, unknown>): unknown {
   }
 }
 
-/** Who says nothing at all has forgotten something; an assistant may have called tools only, a tool have no result. */
+/** Roles whose messages must have content; an assistant may only have called tools, and a tool may have no result. */
 const SPEAKERS: readonly string[] = ['system', 'developer', 'user']
 
 function plainContent(message: z.infer<typeof messageSchema>, path: string): string {

@@ -1,6 +1,6 @@
 /**
- * Tools of a chat: functions, and custom tools, whose input is one text. To the model, to grammars and to parsers a custom tool
- * is a function with one parameter; only what the client sends and reads has its own form.
+ * Tools of a chat: functions, and custom tools, whose input is one text. For the model, grammars and parsers a custom
+ * tool is a function with one parameter; only the client's side has a form of its own.
  */
 import { z } from 'zod'
 import { customToolFunction } from './custom-tool.ts'
@@ -77,9 +77,9 @@ export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string 
 export interface OfferedTools {
   readonly tools: readonly ChatTool[]
   readonly toolChoice: ToolChoice
-  /** Some tool is to be held to its schema as it is. */
+  /** True if some tool requires that its schema is enforced exactly (`strict`). */
   readonly isStrict: boolean
-  /** Names of those whose input is a text. */
+  /** Names of the tools with text input. */
   readonly customTools: ReadonlySet<string>
 }
 
@@ -90,7 +90,7 @@ interface ToolFields {
 
 const NO_NAMES: ReadonlySet<string> = new Set()
 
-/** `allowed_tools` narrows the tools without changing the list that the client sends each time. */
+/** `allowed_tools` restricts the tools without changing the list that the client sends. */
 export function toolsOf({ tools = [], tool_choice: choice }: ToolFields): OfferedTools {
   const offered = isAllowedTools(choice)
     ? allowed(tools, choice.allowed_tools.tools.map(nameOf))

@@ -34,7 +34,7 @@ describe('clientMessage', () => {
 
   it.each([
     'it broke',
-    'the engine broke the stream contract (usage-mismatch): says 3, streamed 4',
+    'the engine violated the stream contract (usage-mismatch): says 3, streamed 4',
     'version 1.2.3 and 1.2.3.4.5, at 12:30:05',
     'see https://10.0.0.7:4711/a',
     'see https://example.org/a/b.json',
@@ -44,12 +44,12 @@ describe('clientMessage', () => {
     expect(shown(message)).toBe(message)
   })
 
-  it('what the client itself has sent - stays', () => {
+  it('messages about the request itself - stay unchanged', () => {
     const message = 'Route not found: GET /srv/models/m.gguf'
     expect(shown(message, 'request.not_found')).toBe(message)
   })
 
-  it('a long message without end - is done at once', () => {
+  it('an endless message - is processed in linear time', () => {
     expect(shown(`${'a/'.repeat(50_000)}!`)).toHaveLength(100_001)
     expect(shown('/'.repeat(100_000))).toHaveLength(100_000)
     expect(shown('\n'.repeat(100_000))).toHaveLength(100_000)
@@ -58,7 +58,7 @@ describe('clientMessage', () => {
     expect(shown('[:'.repeat(50_000))).toHaveLength(100_000)
   })
 
-  it('every form of reply - shows this message', () => {
+  it('every reply format - contains this message', () => {
     const error = new BatonError(
       'backend.unknown',
       "open '/srv/secret' failed\n    at f (a.js:1:2)",

@@ -1,8 +1,9 @@
 /**
- * What a client may read of an error's message: no stack, no path of this machine, and no address of the fleet.
+ * Removes from an error message what a client must not see: stack traces, paths of this machine, addresses of the
+ * fleet.
  *
- * A message about the request speaks of what the client itself has sent and stays as it is. Everything else may hold
- * the words of an engine, of a library or of the operating system. The log has the whole message.
+ * A message about the request (`request.*`) concerns only what the client has sent and is unchanged. All others may
+ * contain texts of an engine, a library or the operating system. The log has the full message.
  */
 import type { BatonError } from '../../base/index.ts'
 
@@ -14,10 +15,10 @@ const WINDOWS_PATH = /(?<!\w)[A-Za-z]:\\[^\s'"`)]+/g
 const ABSOLUTE_PATH = /(?<![\w.@+~%/:-])(?:\/[\w.@+~%-]+){2,}\/?(?::\d+)*/g
 const FILE_IN_FOLDER =
   /(?<![\w.@+~%/:-])(?:[\w.@+~%-]*\/)+[\w@+~%-][\w.@+~%-]*\.(?:gguf|json|jinja|[cm]?[jt]s|node|so)(?::\d+)*\b/g
-/** IPv4, IPv6 in brackets or before a port as the operating system writes it, `localhost:4711`; with their ports. */
+/** IPv4; IPv6 in brackets or followed by a port; `localhost:4711`; with their ports. */
 const ADDRESS =
   /(?<![\w.:/@-])(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[[\da-fA-F:.%\w]*:[\da-fA-F:.%\w]*\](?::\d{1,5})?|(?:[\da-fA-F]{1,4}(?::[\da-fA-F]{1,4}){0,6})?::[\da-fA-F]{1,5}(?::[\da-fA-F]{1,5}){0,7}|(?:[\da-fA-F]{1,4}:){7,8}\d{1,5}|localhost:\d{1,5})(?![\w.]*\w)/g
-/** What the operating system was asked to reach by name. */
+/** Host names in error messages of the operating system. */
 const HOST_NAME = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connection to) [\w.-]+(?::\d{1,5})?/g
 
 export function clientMessage(error: BatonError): string {

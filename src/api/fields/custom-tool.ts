@@ -1,6 +1,6 @@
 /**
- * Custom tools: their input is one text and no JSON. To the model such a tool is a function with one parameter,
- * `input`; here is what that function looks like, and how its arguments become a text again.
+ * Custom tools: their input is one text instead of JSON. For the model such a tool is a function with one parameter,
+ * `input`; this file defines that function and converts its arguments back to text.
  */
 import { z } from 'zod'
 
@@ -41,7 +41,10 @@ export function customToolFunction(tool: CustomTool): CustomToolFunction {
   }
 }
 
-/** A Lark grammar is shown to the model; no grammar here holds it, so a held call says that it was left out. */
+/**
+ * A Lark grammar is only shown to the model, because GBNF cannot enforce it; a constrained call reports that it was
+ * ignored.
+ */
 function formOf(format: CustomTool['format']): Record<string, unknown> {
   if (format?.type !== 'grammar') return {}
   return format.syntax === 'regex' ? { pattern: format.definition } : { lark: format.definition }
@@ -50,21 +53,21 @@ function formOf(format: CustomTool['format']): Record<string, unknown> {
 const BEGIN = /^\s*\{\s*"input"\s*:\s*"/
 const WHOLE_UNITS = /(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*/y
 
-/** The text in `{"input":"…"}` while that is being written. */
+/** Decodes the text of `{"input":"…"}` while it is being generated. */
 export class CustomToolInput {
   #json = ''
   #at = -1
-  /** All of it so far. */
+  /** The complete text so far. */
   text = ''
 
-  /** The further text that these further arguments say. */
+  /** Returns the text added by these further arguments. */
   push(json: string): string {
     this.#json += json
     if (this.#at < 0) this.#at = BEGIN.exec(this.#json)?.[0].length ?? -1
     if (this.#at < 0) return ''
     WHOLE_UNITS.lastIndex = this.#at
     const piece = WHOLE_UNITS.exec(this.#json)?.[0] ?? ''
-    // Half of a pair waits for its other half.
+    // Half a surrogate pair waits for the other half.
     const whole = piece.replace(/\\u[dD][89abAB][0-9a-fA-F]{2}$|[\ud800-\udbff]$/, '')
     const text = decoded(whole)
     if (text === null) return ''
@@ -73,7 +76,7 @@ export class CustomToolInput {
     return text
   }
 
-  /** Arguments of another form are given as they are. */
+  /** Arguments of any other form are returned unchanged. */
   end(): string {
     if (this.#at >= 0) return ''
     this.text = this.#json

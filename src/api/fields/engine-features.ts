@@ -1,11 +1,9 @@
-/**
- * What a request needs of an engine. A field that the engine does not honour is refused by its name.
- */
+/** Which engine features a request needs. A field that the engine does not support is refused by name. */
 import type { EngineFeature } from '../../request/index.ts'
 import { unsupported } from './generation-fields.ts'
 import type { GenerationOptions } from './generation-fields.ts'
 
-/** `features` undefined: the engine does not say, so nothing is refused. */
+/** `features` undefined: the engine does not report its features, so nothing is refused. */
 export function refuseMissingFeatures(
   options: GenerationOptions,
   features: readonly EngineFeature[] | undefined,
@@ -18,7 +16,7 @@ export function refuseMissingFeatures(
   }
 }
 
-/** Values that change nothing (a penalty of zero) need nothing. */
+/** Values without effect (a penalty of zero) need no feature. */
 function* neededFeatures(options: GenerationOptions): Generator<[string, EngineFeature]> {
   const { sampling, output } = options
   if ((sampling.presencePenalty ?? 0) !== 0) yield ['presence_penalty', 'penalties']

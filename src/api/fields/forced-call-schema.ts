@@ -1,4 +1,4 @@
-/** The JSON schema of a call that must be made: `{"name": …, "arguments": {…}}` of one of the tools. */
+/** The JSON schema of a forced tool call: `{"name": …, "arguments": {…}}` of one of the tools. */
 import { isRecord } from '../../base/index.ts'
 import type { ChatTool } from './chat-tools.ts'
 
@@ -19,13 +19,13 @@ export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
   return isOne ? calls[0] : { anyOf: calls }
 }
 
-/** A tool without parameters takes none. */
+/** Schema of a tool without parameters. */
 const NO_PARAMETERS = { type: 'object', additionalProperties: false }
 
-/** Keywords whose values are data. */
+/** Keywords whose values are data, not schemas. */
 const DATA = new Set(['enum', 'const', 'default', 'examples', 'example'])
 
-/** A schema that is put into another one refers to what is now further down. */
+/** Adjusts `$ref` pointers of a schema that is embedded in another one. */
 function withRefsUnder(place: string, schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((entry) => withRefsUnder(place, entry))
   if (!isRecord(schema)) return schema

@@ -1,6 +1,4 @@
-/**
- * The fields that chat and completions have in common: their schema, with every bound, and what they become.
- */
+/** The fields shared by chat and completions: their schema with all limits, and their conversion to request values. */
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
 import type { OutputOptions, Sampling, StopConditions } from '../../request/index.ts'
@@ -53,13 +51,13 @@ export const generationFields = {
   include_stop_str_in_output: z.boolean().optional(),
   skip_special_tokens: z.boolean().optional(),
   return_tokens_as_token_ids: z.boolean().optional(),
-  /** vLLM's name: the ids of prompt and output beside the text. */
+  /** vLLM's name: return the ids of prompt and output with the text. */
   return_token_ids: z.boolean().optional(),
-  /** vLLM's name: log-probabilities of the prompt's tokens, with so many rivals each. */
+  /** vLLM's name: log-probabilities of the prompt tokens, with this many alternatives each. */
   prompt_logprobs: z.int().min(0).max(PROMPT_LOGPROBS_MAX).optional(),
   cache_salt: z.string().optional(),
   user: z.string().regex(/\S/, 'must not be blank').optional(),
-  /** Told for the provider's books; they change no result here. */
+  /** Accepted for the client's own records; no effect here. */
   metadata: fieldsSchema.optional(),
   store: z.boolean().optional(),
   service_tier: z.string().optional(),
@@ -73,7 +71,7 @@ export const generationFields = {
 const generationObject = z.object(generationFields)
 type GenerationFields = z.infer<typeof generationObject>
 
-/** What every generating call says, in the words of room `request`. */
+/** The options of every generating call, as values of room `request`. */
 export interface GenerationOptions {
   /** Undefined: the only model that is served. */
   readonly model?: string
@@ -84,22 +82,22 @@ export interface GenerationOptions {
   readonly sampling: Sampling
   readonly stop: StopConditions
   readonly output: OutputOptions
-  /** Logprob tokens are shown as `token_id:<id>`. */
+  /** Show tokens in log-probabilities as `token_id:<id>`. */
   readonly tokensAsIds: boolean
-  /** The reply shows the ids of its tokens. */
+  /** The reply contains the ids of its tokens. */
   readonly keepsTokenIds?: boolean
-  /** They stand beside the text, with those of the prompt. */
+  /** The ids are next to the text, together with those of the prompt. */
   readonly showsTokenIds?: boolean
-  /** So many of a prompt's choices are shown: those whose tokens were the likeliest. Absent: all. */
+  /** Return only this many of the choices, those with the highest likelihood. Absent: all. */
   readonly bestOf?: number
-  /** The engine is asked for them, the client is not shown them. */
+  /** Log-probabilities are requested from the engine but not returned to the client. */
   readonly hidesLogprobs?: boolean
-  /** The reply has a list of them beside the text. */
+  /** The reply contains a list of them next to the text. */
   readonly showsPromptLogprobs?: boolean
   readonly nvext: NvExt
 }
 
-/** Fields of a KV hand-over that a client could forge. They are taken out before anything is read. */
+/** KV hand-over fields that a client could forge; they are removed before anything is parsed. */
 const TRANSFER_FIELDS: ReadonlySet<string> = new Set([
   'kv_transfer_params',
   'disaggregated_params',
@@ -115,7 +113,7 @@ export function stripTransferFields(body: Record<string, unknown>): Record<strin
   return body
 }
 
-/** Defaults of other servers that their clients send; any other value of these is refused by name. */
+/** Defaults of other servers that their clients send; any other value of these fields is refused by name. */
 const NO_OPS: ReadonlyMap<string, unknown> = new Map<string, unknown>(
   Object.entries({
     detokenize: true,
@@ -127,13 +125,13 @@ const NO_OPS: ReadonlyMap<string, unknown> = new Map<string, unknown>(
     spaces_between_special_tokens: true,
     return_hidden_states: false,
     no_stop_trim: false,
-    // Of a beam search.
+    // Beam search.
     length_penalty: 1,
     early_stopping: false,
   }),
 )
 
-/** Nothing is in them as a rule; what is would be refused by name. */
+/** Fields that are accepted if empty; otherwise refused by name. */
 const EMPTY: ReadonlySet<string> = new Set([
   'bad_words',
   'logits_processors',
@@ -145,7 +143,7 @@ export function stripNoOps(
   body: Record<string, unknown>,
   more: Readonly<Record<string, unknown>> = {},
 ): Record<string, unknown> {
-  // By what the body has: a few fields, where these lists have dozens.
+  // Iterates over the body, which has few fields, instead of over these lists.
   for (const name in body) {
     const value = body[name]
     const isNoOp =

@@ -1,6 +1,4 @@
-/**
- * Fields that fix the shape of the output (`response_format`, `guided_*`): schema, and what the engine is notified.
- */
+/** Fields for structured output (`response_format`, `guided_*`): their schema, and the resulting constraint. */
 import { z } from 'zod'
 import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
@@ -31,7 +29,7 @@ export const guidedFields = {
   guided_regex: z.string().min(1).optional(),
   guided_choice: z.array(z.string().min(1)).min(1).optional(),
   guided_grammar: z.string().min(1).optional(),
-  /** Which library holds the output to it: nothing that a client could see. */
+  /** Name of the library that enforces the constraint; no effect that a client could notice. */
   guided_decoding_backend: z.string().optional(),
   /** vLLM's newer form of the four fields above. */
   structured_outputs: z
@@ -113,12 +111,12 @@ function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | unde
   throw refused('guided_json', 'must be a JSON schema object')
 }
 
-/** Only `strict: true` wants all of the schema or a refusal. */
+/** Only with `strict: true` unsupported keywords are refused. */
 function relaxedUnless(strict: boolean | null | undefined, guided: GuidedDecoding): GuidedDecoding {
   return strict === true || guided.kind !== 'json-schema' ? guided : { ...guided, isRelaxed: true }
 }
 
-/** The schema that allows everything is "any JSON". */
+/** The schema that allows everything means "any JSON". */
 function schemaOrJson(schema: unknown, field: string): GuidedDecoding {
   if (schema === true) return { kind: 'json', field }
   return { kind: 'json-schema', schema, field }

@@ -1,6 +1,6 @@
 /**
- * The bytes of a request as JSON, read leniently: raw control characters inside strings and broken UTF-8 are accepted,
- * because clients send them. 64-bit ids keep every digit.
+ * Parses a request body as JSON, leniently: raw control characters inside strings and invalid UTF-8 are accepted,
+ * because clients send them. 64-bit integers keep all digits.
  */
 import { BatonError, isRecord, withExactIntegers } from '../../base/index.ts'
 import { exactWorkerIds } from './worker-id-digits.ts'
@@ -24,7 +24,7 @@ export function readJsonObject(
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
 }
 
-/** A missing content type is taken as JSON: that is what it is when a body comes here. */
+/** A missing content type is treated as JSON. */
 function isJsonMediaType(contentType: string | undefined): boolean {
   if (contentType === undefined) return true
   const type = (contentType.split(';')[0] ?? '').trim().toLowerCase()
@@ -50,7 +50,7 @@ function parseExact(body: Uint8Array): unknown {
   return exactWorkerIds(exactIntegers(JSON.parse(text), text), text)
 }
 
-/** Fields that hold schemas: what they list is shown to the model and may have to come back. */
+/** Fields that contain schemas, whose values are shown to the model and may be returned. */
 const SCHEMAS = new Set([
   'tools',
   'response_format',
@@ -61,10 +61,7 @@ const SCHEMAS = new Set([
   'output_config',
 ])
 
-/**
- * What a tool was called with, and schemas, keep every digit: `input` of Anthropic, `arguments` that are an object, tools, shapes of
- * output.
- */
+/** Arguments of tool calls (`input` of Anthropic, `arguments` given as an object) and schemas keep all digits. */
 function exactIntegers(value: unknown, text: string): unknown {
   if (!isRecord(value)) return value
   return withExactIntegers(
@@ -85,16 +82,16 @@ function refusal(cause: unknown): BatonError {
 }
 
 const NESTING_MAX = 1000
-/** Below it nothing takes long, and nothing is nested deeper. */
+/** Smaller bodies cannot be slow or nested too deeply. */
 const SMALL_BYTES = NESTING_MAX
-/** More ids of tokens than any context holds. */
+/** More token ids than any context holds. */
 const NUMBERS_MAX = 4 * 1024 * 1024
-/** Members and elements that are no plain number of a list: each is looked at by a schema. */
+/** Limit for values that are not plain numbers of a list, since each is validated by a schema. */
 const VALUES_MAX = 256 * 1024
 
 /**
- * Megabytes of opening brackets, or of tiny values, take seconds to parse and to check, and nobody else is served
- * meanwhile.
+ * Refuses bodies whose parsing or validation would block the event loop for seconds: megabytes of opening brackets,
+ * or of tiny values.
  */
 function refuseUnwieldy(body: Uint8Array): void {
   let depth = 0
@@ -105,7 +102,7 @@ function refuseUnwieldy(body: Uint8Array): void {
     const byte = body[at] as number
     if (byte === QUOTE) {
       isInside = !isInside
-      // A long text is passed over at once, if nothing in it is escaped.
+      // A long string without escapes is skipped at once.
       if (isInside) at = beforeEndOfText(body, at)
     } else if (isInside) {
       if (byte === BACKSLASH) at++
@@ -121,7 +118,7 @@ function refuseUnwieldy(body: Uint8Array): void {
   if (values > VALUES_MAX) throw unwieldy(`holds more than ${VALUES_MAX} values`)
 }
 
-/** The byte before the closing quote of the text that begins at `at`; `at` itself where that is not sure. */
+/** The byte before the closing quote of the string that begins at `at`; `at` itself if an escape makes that uncertain. */
 function beforeEndOfText(body: Uint8Array, at: number): number {
   const end = body.indexOf(QUOTE, at + 1)
   return end === -1 || body[end - 1] === BACKSLASH ? at : end - 1
@@ -142,8 +139,8 @@ const BACKSLASH = 0x5c
 const HEX = '0123456789abcdef'
 
 /**
- * Control characters inside string literals as `\u00XX`; outside of strings they are white space or an error. Byte by byte,
- * because a body may be long and made to be slow: what is looked at is ASCII, and a byte of UTF-8 beyond it never is.
+ * Escapes control characters inside strings as `\u00XX`; outside of strings they are white space or an error. Works
+ * on bytes with linear cost: all relevant characters are ASCII, and bytes of multi-byte characters never equal them.
  */
 function escapeRawControls(body: Uint8Array): Uint8Array {
   const count = writeEscaped(body, null)
@@ -153,7 +150,7 @@ function escapeRawControls(body: Uint8Array): Uint8Array {
   return out
 }
 
-/** Returns how many control characters there are in strings; without `out` that is all it does. */
+/** Returns the number of control characters in strings; without `out` it only counts. */
 function writeEscaped(body: Uint8Array, out: Uint8Array | null): number {
   let count = 0
   let length = 0

@@ -1,8 +1,8 @@
 /**
- * Text as the inside of a JSON string, in ASCII only: everything else becomes `\uXXXX`.
+ * Escapes text for the inside of a JSON string, in ASCII only: all other characters become `\uXXXX`.
  *
- * An event that is ASCII can be written to the socket as latin1, which is the cheapest way through Node. The common
- * token needs no escape at all; then the text itself is returned and nothing is allocated.
+ * An ASCII event can be written to the socket as latin1, the cheapest way through Node. Most tokens need no escape;
+ * then the text itself is returned and nothing is allocated.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -32,22 +32,22 @@ export function quoteJson(text: string): string {
   return `"${escapeJson(text)}"`
 }
 
-/** Any plain value as JSON text in ASCII. For what is not on the token's way. */
+/** Any plain value as ASCII JSON. Not for the per-token path. */
 export function asciiJson(value: unknown): string {
   return asciiText(JSON.stringify(value))
 }
 
-/** JSON text with everything beyond ASCII escaped: outside of strings there is nothing of that kind. */
+/** Escapes all non-ASCII characters of a JSON text; these occur only inside strings. */
 export function asciiText(json: string): string {
   return json.replace(/[\u007f-\uffff]/g, (unit) => hexEscape(unit.charCodeAt(0)))
 }
 
-/** Worker ids are u64 kept as decimal text; in JSON they are integers with all their digits. */
+/** Worker ids are u64 as decimal text; in JSON they are written as integers with all digits. */
 export function withRawWorkerIds(json: string): string {
   return json.replace(/(?<!\\)"(worker_id|workerId)":"([0-9]{1,20})"/g, '"$1":$2')
 }
 
-/** The other way: what JSON has as an integer becomes text, of which `JSON.parse` would lose the last digits. */
+/** The reverse: quotes worker ids, because `JSON.parse` would lose their last digits. */
 export function withQuotedWorkerIds(json: string): string {
   return json.replace(/(?<!\\)"([a-z_]*worker_id|workerId)":\s*([0-9]{1,20})/g, '"$1":"$2"')
 }

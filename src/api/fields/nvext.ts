@@ -1,6 +1,4 @@
-/**
- * `nvext`: what a client of a disaggregated fleet may say beyond the OpenAI fields. Unknown keys are refused by name.
- */
+/** `nvext`: Dynamo's extension of the OpenAI request for routing and annotations. Unknown keys are refused by name. */
 import { z } from 'zod'
 import { parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -10,7 +8,7 @@ import { recordSchema } from './record-schema.ts'
 const MAX_U32 = 0xffffffff
 const u32 = z.int().min(0).max(MAX_U32)
 
-/** An integer, or decimal text when it has more digits than a double holds (see `json-body`). */
+/** An integer, or decimal text if it has more digits than a double holds (see `json-body`). */
 export const workerId = z
   .union([z.int().min(0), z.string()], 'must be an unsigned 64-bit integer')
   .transform((value, context): WorkerId => {
@@ -79,13 +77,13 @@ export const nvextSchema = z.strictObject({
 
 export type NvExt = z.infer<typeof nvextSchema>
 
-/** Annotations of the form `key:value`; the value of the first one with that key. */
+/** Annotations have the form `key:value`; returns the value of the first one with this key. */
 export function annotationValue(nvext: NvExt, key: string): string | undefined {
   const entry = nvext.annotations?.find((text) => text.startsWith(`${key}:`))
   return entry?.slice(key.length + 1)
 }
 
-/** `query_instance_id:` asks only where the request would run. */
+/** True for `query_instance_id:`, which only asks where the request would run. */
 export function isQueryOnly(nvext: NvExt): boolean {
   return annotationValue(nvext, 'query_instance_id') !== undefined
 }

@@ -1,7 +1,7 @@
 /**
- * Tools of the Responses API as a model is offered them. Those of a namespace are functions named `namespace__name`; those
- * that OpenAI runs itself (Codex sends web search to everybody) are left out: nobody here runs them, and a model that is
- * not told of them calls none.
+ * Tools of the Responses API as offered to the model. Tools in a namespace become functions named `namespace__name`.
+ * Tools that OpenAI runs itself are ignored (Codex always sends web search): Baton does not run them, and a model
+ * that does not see them cannot call them.
  */
 import { z } from 'zod'
 import { customToolSchema } from './custom-tool.ts'
@@ -41,7 +41,7 @@ export interface ToolPlace {
 
 export interface OfferedTools {
   readonly tools: readonly OwnTool[]
-  /** Of tools in a namespace, by the name that the model knows. */
+  /** By the name that the model knows: namespace and name of a tool in a namespace. */
   readonly places: ReadonlyMap<string, ToolPlace>
 }
 
@@ -60,7 +60,7 @@ export function offeredTools(tools: readonly z.infer<typeof toolSchema>[]): Offe
   return { tools: offered, places }
 }
 
-/** What the model calls the tool. */
+/** The name of the tool for the model. */
 export function nameInSpace(namespace: unknown, name: unknown): string {
   return typeof namespace === 'string' && namespace !== ''
     ? `${namespace}__${String(name)}`

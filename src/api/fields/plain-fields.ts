@@ -1,10 +1,10 @@
 /**
- * Objects without the keys that are not there. JSON's `null` means "not given" in this protocol, and the values of
- * room `request` never carry `undefined`.
+ * Objects without absent keys. JSON `null` means "not given" in this API, and the values of room `request` never
+ * contain `undefined`.
  */
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 
-/** The same fields without those that are undefined. */
+/** The same object without undefined fields. */
 export function given<T extends object>(fields: T): Given<T> {
   const out: Given<T> = {}
   for (const key in fields) {
@@ -14,7 +14,7 @@ export function given<T extends object>(fields: T): Given<T> {
   return out
 }
 
-/** The same object without the keys whose value is null, one level only; in `nvext` two: clients write out what they leave unset. */
+/** The same object without null fields, one level deep (two in `nvext`): clients send unset fields as null. */
 export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return mayHoldNulls(body) ? withoutThem(body) : { ...body }
 }
@@ -39,7 +39,7 @@ function without(
   inside: (key: string, value: unknown) => unknown,
 ): Record<string, unknown> {
   const present = Object.entries(fields).filter(([, value]) => value !== null)
-  // Not by assignment: a key `__proto__` is one like others, and no prototype.
+  // `Object.fromEntries` instead of assignment, so that a key `__proto__` does not set the prototype.
   return Object.fromEntries(present.map(([key, value]) => [key, inside(key, value)]))
 }
 

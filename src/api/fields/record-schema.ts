@@ -1,8 +1,8 @@
 /**
- * Objects of a body whose keys are the client's own: metadata, arguments, schemas, variables of a template.
+ * Objects with arbitrary keys chosen by the client: metadata, arguments, schemas, template variables.
  *
- * The schema library makes a new object and leaves a key `__proto__` out without a word. These are taken as they are, so that it is a
- * key like others; no object has it as its prototype, since JSON made it.
+ * The schema library would copy the object and silently drop a key `__proto__`. These schemas keep the object as
+ * parsed, where `__proto__` is an ordinary key, because `JSON.parse` does not set prototypes.
  */
 import { z } from 'zod'
 
@@ -16,7 +16,7 @@ export const fieldsSchema = z
   .custom<Fields>(isFields, 'expected an object')
   .meta({ type: 'object', additionalProperties: {} })
 
-/** As `fieldsSchema`, where each key and value must be what `fault` has no words against. */
+/** Like `fieldsSchema`, where `fault` checks each key and value and returns null or an error text. */
 export function recordSchema<V>(
   valueType: 'string' | 'number',
   fault: (key: string, value: unknown) => string | null,
@@ -51,5 +51,5 @@ const metadataFault = (key: string, value: unknown): string | null => {
     : 'must be a text of at most 512 characters'
 }
 
-/** Metadata of objects that are kept: the bounds are OpenAI's. */
+/** Metadata of stored objects, with OpenAI's limits. */
 export const metadataSchema = recordSchema<string>('string', metadataFault, METADATA_KEYS_MAX)

@@ -1,6 +1,7 @@
 /**
- * Headers that beat the body: routing targets, ranks, priorities, goals, tenant and session. What cannot be read is ignored,
- * and without a header `nvext` stays as the body said. A goal that cannot be read is refused: who sets one relies on it.
+ * Headers that take precedence over the body: routing targets, ranks, priorities, goals, tenant and session. An
+ * invalid header is ignored; without headers `nvext` stays as in the body. Only an invalid goal is refused, because
+ * the client relies on it.
  */
 import { parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -14,15 +15,15 @@ export type Headers = Readonly<Record<string, string>>
 const RANK_UNSET = 0xffffffff
 const SESSION_ID_MAX = 256
 
-/** Who is talking, over several requests. */
+/** Identifies a session across several requests. */
 export interface SessionIdentity {
   readonly sessionId: string
   readonly parentSessionId?: string
-  /** The client says that nothing follows. */
+  /** The client announces that no further request follows. */
   readonly isFinal?: boolean
 }
 
-/** First header that is there; the prefixed name comes first. */
+/** The first header that is present; prefixed names come first. */
 function first(headers: Headers, names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = headers[name]?.trim()
@@ -48,7 +49,7 @@ function integerIn(
   return value < min || value > max ? undefined : value
 }
 
-/** Milliseconds, with a fraction or without. Throws `request.invalid_argument`. */
+/** Milliseconds, possibly with a fraction. Throws `request.invalid_argument`. */
 function goalIn(headers: Headers, name: string): number | undefined {
   const text = first(headers, [name])
   if (text === undefined) return undefined
@@ -57,10 +58,10 @@ function goalIn(headers: Headers, name: string): number | undefined {
   throw invalid(name, `must be milliseconds above 0 and at most ${GOAL_MAX_MS}`)
 }
 
-/** Throws for a goal that cannot be read. */
+/** Throws for an invalid goal. */
 export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
   const isUnset = nvext.dp_rank === RANK_UNSET || nvext.prefill_dp_rank === RANK_UNSET
-  // All of them begin so, and most requests have none.
+  // All names share a prefix that most requests lack, so this check is fast.
   if (!isUnset && !hasOwnHeader(headers)) return nvext
   const worker = workerIdIn(headers, ['x-dynamo-worker-instance-id', 'x-worker-instance-id'])
   const prefill = workerIdIn(headers, ['x-dynamo-prefill-instance-id', 'x-prefill-instance-id'])
@@ -118,8 +119,8 @@ function named(headers: Headers, names: readonly string[]): string | undefined {
 }
 
 /**
- * Our own headers first, then those of agents that are known: Claude Code, Codex, OpenCode. A name that is too long to be kept
- * for many sessions is none.
+ * Baton's own headers first, then those of known agents: Claude Code, Codex, OpenCode. A session id that is too long
+ * is ignored, because many sessions are kept in memory.
  */
 export function sessionOf(headers: Headers): SessionIdentity | undefined {
   const own = named(headers, ['x-dynamo-session-id'])
@@ -145,7 +146,7 @@ export function sessionOf(headers: Headers): SessionIdentity | undefined {
   return { sessionId: open, ...given({ parentSessionId: named(headers, ['x-parent-session-id']) }) }
 }
 
-/** W3C trace context, when it is well formed. */
+/** The W3C trace context, if it is well-formed. */
 export function traceparentOf(headers: Headers): string | undefined {
   const text = headers['traceparent']?.trim().toLowerCase()
   if (text === undefined || !/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}/.test(text)) {

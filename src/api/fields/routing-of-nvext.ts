@@ -1,6 +1,4 @@
-/**
- * `nvext` and session as routing hints: from the client's words to the router's.
- */
+/** Converts `nvext` and the session to routing hints. */
 import { goalsOfFirst } from '../../request/index.ts'
 import type { LatencyGoals, RouterOverrides, RoutingHints } from '../../request/index.ts'
 import { isQueryOnly } from './nvext.ts'

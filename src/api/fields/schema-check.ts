@@ -1,10 +1,8 @@
-/**
- * A zod schema applied to a body, with refusals that name the field.
- */
+/** Validates a body with a zod schema; errors name the field. */
 import type { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
 
-/** Every schema has a `parse`; this is all that is used of it. */
+/** Returns the parsed body, or throws `request.invalid_argument` or `request.unsupported_parameter`. */
 export function checked<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = schema.safeParse(body)
   if (result.success) return result.data
@@ -29,12 +27,12 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
   })
 }
 
-/** Of a union that has no message of its own. */
+/** zod's message for a union without a message of its own. */
 const NO_WORDS = 'Invalid input'
 
 /**
- * Of a union's failed branches the one that came furthest says best what is wrong: not one that is of another kind
- * altogether, when there is any other.
+ * Of the failed branches of a union, the issue of the branch that matched furthest explains best what is wrong; a
+ * branch of another type is used only if there is no other.
  */
 function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const first = issues[0]
@@ -45,13 +43,13 @@ function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefi
     if (issue === undefined || issue.path.length === 0) continue
     if (best === undefined || reachOf(issue) > reachOf(best)) best = issue
   }
-  // Of no branch's kind: the union's own words, if it has any, say which there are.
+  // No branch matched the type: the union's own message lists the alternatives, if it has one.
   const isOfNone = best?.path.length === 1 && reachOf(best) < 0 && first.message !== NO_WORDS
   if (best === undefined || isOfNone) return first
   return { ...best, path: [...first.path, ...best.path] }
 }
 
-/** How far a branch came: its place in a list, and not at all when the value is of another kind. */
+/** How far a branch matched: the index in a list; -1 if the value is of another type. */
 function reachOf({ path }: z.core.$ZodIssue): number {
   if (path.at(-1) === 'type') return -1
   return typeof path[0] === 'number' ? path[0] : 0

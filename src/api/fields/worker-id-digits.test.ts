@@ -5,7 +5,7 @@ const read = (text: string) => readJsonObject(new TextEncoder().encode(text), un
 const ID = '18446744073709551615'
 
 describe('worker ids in a body', () => {
-  it('of nvext - keep every digit, wherever nvext stands', () => {
+  it('in nvext - keep every digit, wherever nvext is in the body', () => {
     expect(
       read(`{"a":[{"nvext":1},"nvext"],"nvext": {"decode_worker_id":${ID} ,"x":"}"},"b":1}`),
     ).toEqual({
@@ -18,7 +18,7 @@ describe('worker ids in a body', () => {
     })
   })
 
-  it("the same names in a user's data - stay what they are", () => {
+  it('the same names in user data - stay unchanged', () => {
     const data = `{"decode_worker_id":1234567890123456,"text":"\\"decode_worker_id\\":1234567890123456789,"}`
     expect(read(`{"tools":[${data}],"nvext":{"decode_worker_id":${ID}}}`)['tools']).toEqual([
       JSON.parse(data),

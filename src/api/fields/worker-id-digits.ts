@@ -1,15 +1,15 @@
 /**
- * Ids of workers in `nvext` with all their digits: they are u64, and `JSON.parse` reads numbers as doubles.
+ * Keeps all digits of worker ids in `nvext`: they are u64, and `JSON.parse` reads numbers as doubles.
  *
- * Only the member `nvext` of the body is looked at: the same names in a user's data (a tool's schema, a document) are
- * data and stay as they came.
+ * Only the member `nvext` of the body is changed: the same names in user data (a tool's schema, a document) are left
+ * alone.
  */
 import { endOfString, isRecord } from '../../base/index.ts'
 
 const FIELDS = ['backend_instance_id', 'prefill_worker_id', 'decode_worker_id'] as const
 const FIELD = new RegExp(`(?<!\\\\)"(${FIELDS.join('|')})"\\s*:\\s*([0-9]{16,20})(?=[\\s,}])`, 'g')
 
-/** `text` is the JSON that `body` was parsed from. Ids that a double cannot hold become decimal text. */
+/** `text` is the JSON from which `body` was parsed. Ids that a double cannot hold become decimal text. */
 export function exactWorkerIds(body: unknown, text: string): unknown {
   if (!isRecord(body) || !isRecord(body['nvext'])) return body
   const { nvext } = body
@@ -22,7 +22,7 @@ function isInexact(value: unknown): boolean {
   return typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)
 }
 
-/** The text of the value of a member of the outermost object; of the last one, which is the one that counts. */
+/** The JSON text of a member of the outermost object; if it occurs several times, of the last one, which is valid. */
 function memberText(json: string, name: string): string {
   let depth = 0
   let found = ''
@@ -37,7 +37,7 @@ function memberText(json: string, name: string): string {
       if (!isName) continue
       const colon = /\s*:/y
       colon.lastIndex = at
-      // A string that is a value has no colon behind it.
+      // A string followed by a colon is a key, otherwise a value.
       if (colon.test(json)) {
         at = colon.lastIndex
         start = at

@@ -1,6 +1,4 @@
-/**
- * Messages, events and errors in the words of the Anthropic API.
- */
+/** Messages, events and errors in the format of the Anthropic API. */
 import { isRecord } from '../../base/index.ts'
 import type { BatonError, ErrorClass } from '../../base/index.ts'
 import type { FinishReason, Usage } from '../../request/index.ts'
@@ -18,7 +16,7 @@ export interface AnthropicEnd {
 }
 
 function stopFields(end: AnthropicEnd): { stop_reason: string; stop_sequence: string | null } {
-  // First of all: a call that was cut off is not to be run.
+  // Takes precedence, because a call that was cut off must not be executed.
   if (end.finish === 'length') return { stop_reason: 'max_tokens', stop_sequence: null }
   if (end.calledTools) return { stop_reason: 'tool_use', stop_sequence: null }
   if (end.finish === 'content_filter') return { stop_reason: 'refusal', stop_sequence: null }
@@ -27,7 +25,7 @@ function stopFields(end: AnthropicEnd): { stop_reason: string; stop_sequence: st
     : { stop_reason: 'end_turn', stop_sequence: null }
 }
 
-/** What was read from the cache is counted apart. */
+/** Cached tokens are counted separately. */
 function anthropicUsage(usage: Usage): Record<string, number> {
   const cached = usage.cachedTokens ?? 0
   return {
@@ -38,7 +36,7 @@ function anthropicUsage(usage: Usage): Record<string, number> {
   }
 }
 
-/** Without content: that of `message_start`, and what `anthropicMessageJson` puts the blocks into. */
+/** Without content: for `message_start`, and as the frame for `anthropicMessageJson`. */
 export function anthropicMessage(
   head: ReplyHead,
   end: AnthropicEnd | null,
@@ -62,18 +60,18 @@ export function anthropicMessageJson(
   end: AnthropicEnd | null,
   usage: Usage,
 ): string {
-  // In a string the quotes would be escaped: the first match is the field.
+  // Inside a string the quotes would be escaped, so the first match is the field.
   const content = `"content":[${blocks.join(',')}]`
   return asciiJson(anthropicMessage(head, end, usage)).replace('"content":[]', () => content)
 }
 
-/** A block of type `tool_use` as JSON. The input is the model's own text: parsing it would cost large integers their digits. */
+/** A `tool_use` block as JSON. The input is the model's text, because parsing would lose digits of large integers. */
 export function toolUseJson({ id, name, arguments: text }: ToolCallReply): string {
   const head = asciiJson({ type: 'tool_use', id, name })
   return `${head.slice(0, -1)},"input":${inputJson(text)}}`
 }
 
-/** A call that the token limit cut off has no input: its members may be cut in the middle, too. */
+/** A call that was cut off by the token limit gets an empty input, because its members may be incomplete. */
 function inputJson(text: string): string {
   try {
     const value: unknown = JSON.parse(text)
@@ -127,7 +125,7 @@ function anthropicError(error: BatonError): Record<string, unknown> {
       message: clientMessage(error),
       code: error.code,
       ...(typeof stage === 'string' ? { stage } : {}),
-      // What the SDK compares with, to do without.
+      // The Anthropic SDK compares these values to continue without the feature.
       ...(typeof clientDetail === 'string'
         ? { details: { error_code: clientDetail, unsupported: [param] } }
         : {}),

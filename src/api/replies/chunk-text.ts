@@ -1,6 +1,6 @@
 /**
- * Events of a stream as text. Everything that does not change is built once per choice, so that a token costs one
- * escape and one concatenation. All text is ASCII.
+ * The events of a stream as text. Everything constant is built once per choice, so that a token costs one escape and
+ * one concatenation. All text is ASCII.
  */
 import { escapeJson, quoteJson } from '../fields/json-escape.ts'
 import { usageJson } from './reply-head.ts'
@@ -9,18 +9,18 @@ import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
 export const DONE_EVENT = 'data: [DONE]\n\n'
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
 
-/** JSON texts that ride on a chunk beside its text. */
+/** JSON texts that accompany the text of a chunk. */
 interface ChunkExtras {
   readonly logprobs?: string
   readonly usage?: string
   readonly nvext?: string
-  /** Of the choice: the ids that came since its last chunk (`return_token_ids`). */
+  /** Token ids of the choice since its last chunk (`return_token_ids`). */
   readonly tokenIds?: readonly number[]
   /** On the first chunk of a choice. */
   readonly promptTokenIds?: readonly number[]
 }
 
-/** The chunks of one choice. */
+/** Builds the chunks of one choice. */
 export interface ChoiceChunks {
   content(text: string): string
   contentWith(text: string, extras: ChunkExtras): string
@@ -32,7 +32,7 @@ export interface ChoiceChunks {
 
 interface ChunkOptions {
   readonly index: number
-  /** With `include_usage` every chunk but the last says `usage: null`. */
+  /** With `include_usage` every chunk but the last has `usage: null`. */
   readonly includeUsage: boolean
 }
 
@@ -40,7 +40,7 @@ function opening(head: ReplyHead, object: string): string {
   return `data: {"id":${quoteJson(head.id)},"object":"${object}","created":${head.created},"model":${quoteJson(head.model)},"choices":[`
 }
 
-/** Members of a choice. */
+/** Additional members of a choice. */
 function idsOfChoice({ tokenIds }: ChunkExtras): string {
   return tokenIds === undefined ? '' : `,"token_ids":[${tokenIds.join(',')}]`
 }
@@ -57,14 +57,14 @@ function closing(extras: ChunkExtras, includeUsage: boolean, ids = ''): string {
 const NO_EXTRAS: ChunkExtras = {}
 
 /**
- * One flat string. What `+` makes is a tree of its parts, and is walked again with every write: a quarter of the user
- * time of a token that comes alone. `join` copies.
+ * Concatenates to one flat string. `+` creates a tree (rope) that is traversed again with every write: a quarter of
+ * the CPU time of a token that arrives alone. `join` copies.
  */
 function flat(...parts: readonly string[]): string {
   return parts.join('')
 }
 
-/** The same strings for all streams, so that they stay in the processor's cache: without and with `usage`. */
+/** Shared by all streams, so that they stay in the CPU cache: without and with `usage`. */
 const CONTENT_CLOSE = closings('"},"logprobs":null,"finish_reason":null}')
 const TEXT_CLOSE = closings('","logprobs":null,"finish_reason":null}')
 
@@ -95,8 +95,8 @@ export class ChatChoiceChunks implements ChoiceChunks {
   }
 
   /**
-   * The openai client's stream helper counts log-probabilities twice that come with the role, so the role goes before
-   * them, as OpenAI sends it.
+   * The openai client's stream helper counts log-probabilities twice if they come together with the role, so the role
+   * is sent in an earlier chunk, as OpenAI does.
    */
   contentWith(text: string, extras: ChunkExtras): string {
     const isApart = !this.#roleSent && extras.logprobs !== undefined
@@ -146,7 +146,7 @@ export class CompletionChoiceChunks implements ChoiceChunks {
     return this.#chunk(text, null, extras)
   }
 
-  /** A completion has no other place for it than its text. */
+  /** A completion has no other field for reasoning than its text. */
   reasoning(text: string, extras = NO_EXTRAS): string {
     return this.contentWith(text, extras)
   }
@@ -165,7 +165,7 @@ export class CompletionChoiceChunks implements ChoiceChunks {
   }
 }
 
-/** The last chunk of a stream with `include_usage`: no choices, only the count. */
+/** The last chunk of a stream with `include_usage`: no choices, only the usage. */
 export function usageEvent(
   head: ReplyHead,
   object: 'chat.completion.chunk' | 'text_completion',
@@ -174,7 +174,7 @@ export function usageEvent(
   return `${opening(head, object)}${closing({ usage: usageJson(usage) }, true)}`
 }
 
-/** A chunk without choices that only carries `nvext`: the answer to a query for workers. */
+/** A chunk without choices that only carries `nvext`: the reply to a query for workers. */
 export function nvextEvent(
   head: ReplyHead,
   object: 'chat.completion.chunk' | 'text_completion',
@@ -183,7 +183,7 @@ export function nvextEvent(
   return `${opening(head, object)}${closing({ nvext }, false)}`
 }
 
-/** An annotation: an event's name and a comment with the value as JSON, no data. */
+/** An annotation: an event name and a comment with the value as JSON, no data. */
 export function annotationEvent(name: string, value: string): string {
   return `event: ${name}\n: ${value}\n\n`
 }

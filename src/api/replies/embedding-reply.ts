@@ -1,6 +1,4 @@
-/**
- * The reply of `POST /v1/embeddings`: a vector per input, as numbers or as base64 of little-endian f32.
- */
+/** The reply of `POST /v1/embeddings`: one vector per input, as numbers or as base64 of little-endian f32. */
 import { asciiJson } from '../fields/json-escape.ts'
 
 interface EmbeddingReply {

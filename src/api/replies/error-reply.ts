@@ -1,7 +1,7 @@
 /**
- * What a client reads of an error: `{"error":{message,type,param,code}}`, in the words of the OpenAI API.
+ * The error body for clients, in the format of the OpenAI API: `{"error":{message,type,param,code}}`.
  *
- * Owns the map from error class to `type` and from our codes to those that OpenAI clients know.
+ * Owns the mapping from error class to `type`, and from Baton's codes to those that OpenAI clients know.
  */
 import type { BatonError, ErrorClass, ErrorCode } from '../../base/index.ts'
 import { clientMessage } from '../fields/client-message.ts'
@@ -32,13 +32,13 @@ const TYPE_OF_CLASS: Readonly<Record<ErrorClass, string>> = {
   Internal: 'server_error',
 }
 
-/** Codes that OpenAI clients compare with; the others are shown as they are. */
+/** Codes that OpenAI clients compare with; all others are sent unchanged. */
 const KNOWN_CODES: Partial<Record<ErrorCode, string>> = {
   'request.context_length_exceeded': 'context_length_exceeded',
   'request.unsupported_parameter': 'unsupported_parameter',
 }
 
-/** What the error itself says, in whole seconds; else one. */
+/** The error's retry time in whole seconds; one by default. */
 function retryAfter({ data }: BatonError): string {
   const { retryAfterMs } = data
   const seconds = typeof retryAfterMs === 'number' ? Math.ceil(retryAfterMs / 1000) : 1
@@ -49,7 +49,7 @@ export function errorTypeOf(error: BatonError): string {
   return TYPE_OF_CLASS[error.row.class]
 }
 
-/** The part that a stream's error event and a reply's body have in common. */
+/** The part that a stream's error event and an error body have in common. */
 function errorObject(error: BatonError): Record<string, unknown> {
   const { param, stage, clientCode, limit, current } = error.data
   return {
@@ -74,7 +74,7 @@ export function errorReply(error: BatonError): ErrorReply {
   }
 }
 
-/** An error after the stream has begun. OpenAI clients look for `error` in `data`, so there is no event name. */
+/** An error after the stream has started. OpenAI clients look for `error` in `data`, so there is no event name. */
 export function errorEvent(error: BatonError): string {
   return `data: ${asciiJson({ error: errorObject(error) })}\n\n`
 }

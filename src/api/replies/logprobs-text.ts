@@ -1,6 +1,4 @@
-/**
- * Log-probabilities as the two APIs show them: a list of objects for chat, four parallel lists for completions.
- */
+/** Log-probabilities in the formats of the two APIs: a list of objects for chat, four parallel lists for completions. */
 import type { TokenLogprob, TokenLogprobs } from '../../request/index.ts'
 import { asciiJson } from '../fields/json-escape.ts'
 
@@ -12,14 +10,14 @@ interface TokenFace {
 
 export type TokenTexts = (tokenId: number) => TokenFace
 
-/** JSON has no minus infinity; this is what other servers say instead. */
+/** JSON has no minus infinity; other servers use this value instead. */
 const LOGPROB_MIN = -9999
 
 function finite(logprob: number): number {
   return Number.isFinite(logprob) ? Math.max(logprob, LOGPROB_MIN) : LOGPROB_MIN
 }
 
-/** The rivals as asked for, and the chosen token in any case. */
+/** The requested number of alternatives, and the chosen token in any case. */
 function rivals(token: TokenLogprobs, count: number): readonly TokenLogprob[] {
   if (count === 0) return []
   const top = token.top.slice(0, count)
@@ -49,7 +47,7 @@ export function chatLogprobsJson(
   return asciiJson({ content: chatLogprobsEntries(tokens, count, tokenTexts), refusal: null })
 }
 
-/** By id, as vLLM's token endpoint shows them. */
+/** By token id, as in vLLM's token endpoint. */
 export function tokenLogprobsEntries(
   tokens: readonly TokenLogprobs[],
   count: number,
@@ -70,7 +68,7 @@ export interface ScoredPrompt {
   readonly logprobs: readonly TokenLogprobs[]
 }
 
-/** vLLM's list: one object of candidates by id per prompt token, and null for the first. */
+/** vLLM's format: one object of candidates by id per prompt token, and null for the first. */
 export function promptLogprobsEntries(
   { logprobs }: ScoredPrompt,
   count: number,
@@ -93,7 +91,7 @@ export function promptLogprobsEntries(
   return [null, ...entries]
 }
 
-/** `textOffset` is where the first of these tokens begins in the choice's text, in characters. */
+/** `textOffset`: position of the first of these tokens in the choice's text, in characters. */
 export function completionLogprobs(
   tokens: readonly TokenLogprobs[],
   count: number,
@@ -103,7 +101,7 @@ export function completionLogprobs(
 ): Record<string, unknown> {
   let offset = textOffset
   const offsets: number[] = []
-  // The first token of a prompt is given, not guessed.
+  // The first token of a prompt has no probability.
   const given = echoed === undefined ? [] : [echoed.tokenIds[0] ?? 0]
   const scored = echoed === undefined ? tokens : [...echoed.logprobs, ...tokens]
   const texts = [...given, ...scored.map(({ tokenId }) => tokenId)].map((id) => tokenTexts(id).text)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { anthropicModelObject, utcText } from './model-list.ts'
 
 describe('utcText', () => {
-  it('any second until 9999 - is the time that the platform knows', () => {
+  it("any second until 9999 - same as the platform's conversion", () => {
     const edges = [0, 951_782_399, 951_782_400, 4_107_542_399, 4_107_542_400, 253_402_300_799]
     const same = (seconds: number): void => {
       expect(utcText(seconds)).toBe(new Date(seconds * 1000).toISOString().replace('.000', ''))
@@ -13,7 +13,7 @@ describe('utcText', () => {
   })
 })
 
-it('a model in the form of Anthropic - says how much goes in, if that is known', () => {
+it("a model in Anthropic's format - includes the context length if known", () => {
   const entry = { name: 'm', createdSeconds: 0 }
   const known = { lifecycle: 'active', max_input_tokens: 4096, max_tokens: 4096 }
   expect(anthropicModelObject({ ...entry, contextLength: 4096 })).toMatchObject({

@@ -1,6 +1,4 @@
-/**
- * `GET /v1/models`: what is served, in OpenAI's form or in Anthropic's.
- */
+/** `GET /v1/models` in the format of OpenAI or Anthropic. */
 import { asciiJson } from '../fields/json-escape.ts'
 
 interface ModelEntry {
@@ -38,7 +36,7 @@ export function anthropicModelObject(entry: ModelEntry): Record<string, unknown>
   }
 }
 
-/** All of it is one page. */
+/** All models are on one page. */
 export function anthropicModelListJson(entries: readonly ModelEntry[]): string {
   return asciiJson({
     data: entries.map(anthropicModelObject),
@@ -48,7 +46,7 @@ export function anthropicModelListJson(entries: readonly ModelEntry[]): string {
   })
 }
 
-/** RFC 3339, from seconds since 1970; by the proleptic calendar that begins its years in March. */
+/** RFC 3339 text of seconds since 1970; computed with a proleptic calendar whose years begin in March. */
 export function utcText(seconds: number): string {
   const shifted = Math.floor(seconds / 86_400) + 719_468
   const era = Math.floor(shifted / 146_097)

@@ -1,6 +1,4 @@
-/**
- * `nvext` of a reply, as JSON text: worker ids are unsigned 64-bit integers and must not become doubles.
- */
+/** `nvext` of a reply as JSON text: worker ids are unsigned 64-bit integers and must not become doubles. */
 import type { WorkerId } from '../../base/index.ts'
 import { asciiJson } from '../fields/json-escape.ts'
 
@@ -21,7 +19,7 @@ interface NvExtReply {
   readonly completionTokenIds?: readonly number[]
 }
 
-/** Undefined when there is nothing to say. */
+/** Undefined if it would be empty. */
 export function nvextJson(reply: NvExtReply): string | undefined {
   const parts: string[] = []
   if (reply.workerId !== undefined) parts.push(`"worker_id":${slotsJson(reply.workerId)}`)
@@ -40,7 +38,7 @@ export function nvextJson(reply: NvExtReply): string | undefined {
   return parts.length === 0 ? undefined : `{${parts.join(',')}}`
 }
 
-/** A worker id is its canonical decimal text, so it is JSON as it stands. */
+/** A worker id is its canonical decimal text, which is valid JSON as it is. */
 function slotsJson(slots: WorkerSlots): string {
   const parts: string[] = []
   if (slots.prefillWorkerId !== undefined) {

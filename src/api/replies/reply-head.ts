@@ -1,6 +1,4 @@
-/**
- * What all parts of one reply have in common: id, time, model, and the words for its end.
- */
+/** What all parts of one reply have in common: id, time, model, finish reason. */
 import type { FinishReason, Usage } from '../../request/index.ts'
 
 export interface ReplyHead {
@@ -13,7 +11,7 @@ export interface ReplyHead {
 
 export type ClientFinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
 
-/** An output that was cut off is cut off, also when a tool call was in it. */
+/** An output that was cut off is reported as such, even if it contains a tool call. */
 export function clientFinishReason(finish: FinishReason, calledTools = false): ClientFinishReason {
   switch (finish) {
     case 'length':
@@ -26,9 +24,9 @@ export function clientFinishReason(finish: FinishReason, calledTools = false): C
   }
 }
 
-/** What a reply cost. */
+/** The token counts of a reply. */
 export interface ReplyUsage extends Usage {
-  /** Of the completion's tokens. */
+  /** Number of completion tokens that are reasoning. */
   readonly reasoningTokens: number
 }
 

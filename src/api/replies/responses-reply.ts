@@ -1,6 +1,4 @@
-/**
- * The response object of `/v1/responses`, and its events as text.
- */
+/** The response object of `/v1/responses`, and its events as text. */
 import type { BatonError } from '../../base/index.ts'
 import { clientMessage } from '../fields/client-message.ts'
 import { asciiJson, quoteJson } from '../fields/json-escape.ts'
@@ -51,7 +49,7 @@ function failure(error: BatonError): Record<string, unknown> {
   }
 }
 
-/** The three codes that clients of this API know. */
+/** The three codes known to clients of this API. */
 function failureCode(error: BatonError): string {
   const { httpStatus } = error.row
   if (httpStatus === 429) return 'rate_limit_exceeded'
@@ -68,7 +66,7 @@ function usageObject(usage: ReplyUsage): Record<string, unknown> {
   }
 }
 
-/** `incomplete`: the token limit cut the item off. */
+/** `incomplete`: the item was cut off by the token limit. */
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 export function messageItem(
@@ -124,7 +122,7 @@ export function functionCallItem(
   }
 }
 
-/** A call of a tool whose input is a text. */
+/** A call of a tool with text input. */
 export function customCallItem(
   id: string,
   call: Omit<ToolCallReply, 'arguments'>,
@@ -134,7 +132,7 @@ export function customCallItem(
   return { id, type: 'custom_tool_call', call_id: call.id, name: call.name, input, status }
 }
 
-/** `fields` must not hold `type` and `sequence_number`. */
+/** `fields` must not contain `type` or `sequence_number`. */
 export function responseEvent(
   type: string,
   sequence: number,
@@ -143,7 +141,7 @@ export function responseEvent(
   return `event: ${type}\ndata: ${asciiJson({ type, sequence_number: sequence, ...fields })}\n\n`
 }
 
-/** The event that comes per token, without building an object. */
+/** The per-token event, built without an object. */
 export function responseDeltaEvent(
   type: string,
   sequence: number,

@@ -1,6 +1,4 @@
-/**
- * Replies that are not streamed, as JSON text.
- */
+/** Replies that are not streamed, as JSON text. */
 import { asciiJson, quoteJson } from '../fields/json-escape.ts'
 import { usageJson } from './reply-head.ts'
 import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
@@ -10,7 +8,7 @@ export interface ToolCallReply {
   readonly name: string
   /** JSON text. */
   readonly arguments: string
-  /** Of a custom tool: what the arguments say. */
+  /** For a custom tool: the decoded input text. */
   readonly input?: string
 }
 
@@ -20,7 +18,7 @@ export interface WholeChoice {
   readonly reasoning?: string
   readonly toolCalls?: readonly ToolCallReply[]
   readonly finish: ClientFinishReason
-  /** In the form of the API that asked. */
+  /** In the format of the requested API. */
   readonly logprobs?: unknown
   readonly promptLogprobs?: unknown
   /** With `return_token_ids`. */
@@ -76,7 +74,7 @@ function toolCallJson({ id, name, arguments: text, input }: ToolCallReply): obje
     : { id, type: 'custom', custom: { name, input } }
 }
 
-/** The first delta of a tool call: its id and name. As JSON text of the array of deltas. */
+/** The first delta of a tool call (id and name), as JSON text of the array of deltas. */
 export function toolCallStartJson(
   index: number,
   { id, name }: { readonly id: string; readonly name: string },
@@ -88,7 +86,7 @@ export function toolCallStartJson(
   return asciiJson([{ index, id, ...call }])
 }
 
-/** A further piece of its arguments, or of the input of a custom tool. */
+/** A further piece of the arguments, or of the input of a custom tool. */
 export function toolCallDeltaJson(index: number, text: string, isCustom: boolean): string {
   const [kind, field] = isCustom ? ['custom', 'input'] : ['function', 'arguments']
   return `[{"index":${index},"${kind}":{"${field}":${quoteJson(text)}}}]`

@@ -1,6 +1,4 @@
-/**
- * What an administrator sends to `/admin`.
- */
+/** Request bodies of the `/admin` endpoints. */
 import { z } from 'zod'
 import type { WorkerId } from '../../base/index.ts'
 import { invalid } from '../fields/generation-fields.ts'
@@ -35,7 +33,7 @@ interface ClearCacheCall {
   readonly workerId?: WorkerId
 }
 
-/** Of all models and workers, unless it says less. */
+/** Applies to all models and workers unless the body restricts it. */
 export function parseClearCache(body: Record<string, unknown>): ClearCacheCall {
   const fields = checked(clearCacheSchema, withoutNulls(body))
   return given({ model: fields.model, workerId: fields.worker_id })
@@ -57,7 +55,7 @@ export function parseRoleCommand(body: Record<string, unknown>): {
 export interface WeightCall {
   readonly weight: number
   readonly model?: string
-  /** One of the two is there. */
+  /** Exactly one of the two is present. */
   readonly version?: string
   readonly workerId?: WorkerId
 }

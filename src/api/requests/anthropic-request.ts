@@ -1,6 +1,4 @@
-/**
- * `POST /v1/messages` and `/v1/messages/count_tokens`: schema, and the translation into a chat request.
- */
+/** `POST /v1/messages` and `/v1/messages/count_tokens`: schema, and the translation to a chat request. */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { z } from 'zod'
 import { parseChatRequest } from './chat-request.ts'
@@ -82,7 +80,7 @@ const anthropicFields = {
       budget_tokens: z.int().min(0).optional(),
     })
     .optional(),
-  /** What an agent says of its requests, and hints; they change no result here. */
+  /** Agent metadata and hints without effect here. */
   cache_control: z.unknown().optional(),
   context_management: z.looseObject({}).optional(),
   betas: z.array(z.string()).optional(),
@@ -111,7 +109,7 @@ export const anthropicMessagesSchema = z.strictObject({
   speed: z.literal('standard', 'only "standard" is supported').optional(),
 })
 
-/** Counting reads what shapes the prompt and lets the rest be. */
+/** Counting validates the fields that affect the prompt and ignores the others. */
 export const anthropicCountSchema = z.looseObject(anthropicFields)
 
 export function parseAnthropicMessages(body: Record<string, unknown>): ChatCall {
@@ -142,8 +140,8 @@ export function parseAnthropicCount(body: Record<string, unknown>): ChatCall {
 }
 
 /**
- * A conversation that the server would hold. The words are those by which Anthropic's SDK knows to go on without: its tool
- * runner asks for a thread by itself.
+ * Refuses a conversation stored on the server. The wording is recognised by Anthropic's SDK, whose tool runner
+ * requests a thread by default and then continues without.
  */
 function refuseThread(own: Readonly<Record<string, unknown>>): void {
   if (own['thread'] === undefined) return
@@ -163,7 +161,7 @@ function responseFormat(asked: z.infer<typeof outputFormat> | undefined): unknow
   return { type: 'json_schema', json_schema: { name: 'output', schema: asked.schema } }
 }
 
-/** `max` is what other APIs call `xhigh`. */
+/** `max` is called `xhigh` in other APIs. */
 function effortOf(effort: string | null | undefined): string | undefined {
   return effort === 'max' ? 'xhigh' : (effort ?? undefined)
 }
@@ -183,7 +181,7 @@ function promptBody(fields: PromptFields): Record<string, unknown> {
     tools: tools.length === 0 ? undefined : tools.map(chatTool),
     tool_choice: tools.length === 0 ? undefined : toolChoice(choice),
     reasoning_effort: effortOf(fields.output_config?.effort),
-    // A last message of the assistant is the begin of its answer.
+    // A last message of the assistant is the beginning of its answer.
     continue_final_message: messages.at(-1)?.['role'] === 'assistant' ? true : undefined,
     parallel_tool_calls: choice?.disable_parallel_tool_use === true ? false : undefined,
     chat_template_kwargs:
@@ -212,7 +210,7 @@ function toolChoice(choice: PromptFields['tool_choice']): unknown {
   }
 }
 
-/** Results of tools are messages of their own in a chat; text and calls of one turn stay together. */
+/** Tool results are separate messages in a chat; text and calls of one turn stay together. */
 function addMessage(
   messages: Record<string, unknown>[],
   role: string,

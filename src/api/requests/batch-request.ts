@@ -1,6 +1,4 @@
-/**
- * Bodies and queries of files and batches.
- */
+/** Request bodies and queries for files and batches. */
 import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
@@ -12,14 +10,14 @@ const KEEP_SECONDS_MIN = HOUR
 const KEEP_SECONDS_MAX = 30 * 24 * HOUR
 const WINDOW_SECONDS_MAX = 30 * 24 * HOUR
 const WINDOW_FAULT = 'must be a time such as 24h, from 1s to 30d'
-/** Entries of a list that one reply may hold. */
+/** Page sizes of lists. */
 export const PAGE_LIMITS = {
   files: { usual: 10_000, max: 10_000 },
   batches: { usual: 20, max: 100 },
   items: { usual: 10_000, max: 10_000 },
 } as const
 
-/** What a batch may ask for, one endpoint for all of its lines. */
+/** Endpoints that a batch may use; all of its lines use the same one. */
 export const BATCH_ENDPOINTS = [
   '/v1/chat/completions',
   '/v1/completions',
@@ -72,7 +70,7 @@ export function parseBatch(body: Record<string, unknown>): BatchCall {
   }
 }
 
-/** Text fields of the form that uploads a file. */
+/** Text fields of the upload form. */
 export interface FileForm {
   readonly purpose: string
   readonly keepSeconds?: number

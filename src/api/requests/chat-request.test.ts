@@ -14,7 +14,7 @@ const allowed = (mode: string, ...names: string[]) => ({
 })
 
 describe('chat request', () => {
-  it('allowed_tools - narrows the tools, in the mode that it says', () => {
+  it('allowed_tools - restricts the tools in the given mode', () => {
     const auto = call({ tools: TOOLS, tool_choice: allowed('auto', 'a', 'c') })
     expect(auto.tools.map((tool) => tool.function.name)).toEqual(['a', 'c'])
     expect(auto.toolChoice).toBe('auto')
@@ -37,7 +37,7 @@ describe('chat request', () => {
     expect(chat.tools.map((tool) => tool.function.name)).toEqual(['b'])
   })
 
-  it('keys of agents inside a tool or a message - are taken and change nothing', () => {
+  it('keys of agents inside a tool or message - are accepted without effect', () => {
     const extra = { cache_control: { type: 'ephemeral' }, input_examples: [{}] }
     const plain = call({ tools: TOOLS.slice(0, 1) })
     const [tool] = TOOLS
@@ -49,7 +49,7 @@ describe('chat request', () => {
     expect(() => call({ ...extra })).toThrow('cache_control')
   })
 
-  it('a forced tool and a response format - the call is what is forced', () => {
+  it('a forced tool and a response format - the call is constrained', () => {
     const { sampling } = call({
       tools: TOOLS,
       tool_choice: 'required',
@@ -69,31 +69,31 @@ describe('chat request', () => {
     expect(sampling.guided).toMatchObject({ ...guided, field: 'structured_outputs' })
   })
 
-  it('structured_outputs twice, or beside another - refused', () => {
+  it('structured_outputs twice, or with another constraint - refused', () => {
     expect(() => call({ structured_outputs: { regex: 'a', choice: ['x'] } })).toThrow('only one of')
     expect(() => call({ structured_outputs: { regex: 'a' }, guided_regex: 'a' })).toThrow(
       'only one',
     )
   })
 
-  it('default values of vLLM and hints - are taken, other values are refused by name', () => {
+  it('default values of vLLM and hints - are accepted, other values are refused by name', () => {
     call({ detokenize: true, use_beam_search: false, best_of: 1, priority: 0, verbosity: 'low' })
     expect(() => call({ use_beam_search: true })).toThrow('use_beam_search')
     expect(() => call({ priority: 3 })).toThrow('priority')
     expect(() => call({ best_of: 2 })).toThrow('best_of')
   })
 
-  it('continue_final_message - needs a last message of the assistant, and no new turn', () => {
+  it('continue_final_message - requires a last message of the assistant, and no new turn', () => {
     const messages = [{ role: 'assistant', content: 'Once' }]
     expect(call({ messages, continue_final_message: true }).continueFinalMessage).toBe(true)
     expect(() => call({ continue_final_message: true })).toThrow('assistant')
     expect(() =>
       call({ messages, continue_final_message: true, add_generation_prompt: true }),
-    ).toThrow('contradicts')
+    ).toThrow('cannot be combined')
     expect(call({ add_generation_prompt: false }).addGenerationPrompt).toBe(false)
   })
 
-  it('prefix of Mistral and DeepSeek - the last message of the assistant is gone on with', () => {
+  it('prefix of Mistral and DeepSeek - continues the last message of the assistant', () => {
     const user = { role: 'user', content: 'hi' }
     const prefix = { role: 'assistant', content: 'Once', prefix: true }
     expect(call({ messages: [user, prefix] }).continueFinalMessage).toBe(true)
@@ -105,7 +105,7 @@ describe('chat request', () => {
     }
   })
 
-  it('reasoning of past turns - by the name that vLLM gives it, too', () => {
+  it("reasoning of past turns - is also accepted under vLLM's name", () => {
     const past = (fields: object) => ({ role: 'assistant', content: 'b', ...fields })
     const of = (fields: object) => call({ messages: [past(fields)] }).messages[0]
     expect(of({ reasoning: 'a' })).toMatchObject({ reasoning_content: 'a' })
@@ -113,14 +113,14 @@ describe('chat request', () => {
     expect(of({ reasoning: { x: 1 } })).not.toHaveProperty('reasoning_content')
   })
 
-  it('json_schema without a schema, with the schema false - said so', () => {
+  it('json_schema without a schema, or with the schema false - is refused', () => {
     const asked = (fields: object) => () =>
       call({ response_format: { type: 'json_schema', json_schema: { name: 'x', ...fields } } })
     expect(asked({})).toThrow('json_schema.schema`: is missing')
     expect(asked({ schema: false })).toThrow('not `false`')
   })
 
-  it('top_logprobs 0 without logprobs - asks for nothing', () => {
+  it('top_logprobs 0 without logprobs - requests nothing', () => {
     expect(call({ top_logprobs: 0 }).output).not.toHaveProperty('logprobs')
     expect(() => call({ top_logprobs: 1 })).toThrow('logprobs')
   })

@@ -1,6 +1,4 @@
-/**
- * `POST /v1/chat/completions`: schema, and the call as a value.
- */
+/** `POST /v1/chat/completions`: schema, and the call as a value. */
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
 import { chatMessage, messageSchema } from '../fields/chat-message.ts'
@@ -38,9 +36,9 @@ export const chatRequestSchema = z.strictObject({
   chat_template_args: fieldsSchema.optional(),
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),
-  /** A hint that changes no result of the models served here. */
+  /** A hint without effect on the models served here. */
   verbosity: z.enum(['low', 'medium', 'high']).optional(),
-  /** Text that much of the answer may be like: it could only make it come sooner. */
+  /** Predicted output: a performance hint without effect on the result. */
   prediction: z
     .looseObject({
       type: z.literal('content'),
@@ -52,11 +50,11 @@ export const chatRequestSchema = z.strictObject({
 export interface ChatCall extends GenerationOptions, Omit<OfferedTools, 'isStrict'> {
   readonly messages: readonly ChatMessage[]
   readonly parallelToolCalls: boolean
-  /** Variables of the chat template beyond messages and tools. */
+  /** Variables of the chat template besides messages and tools. */
   readonly templateArguments: Readonly<Record<string, unknown>>
-  /** False: the prompt ends behind the last message, no turn of the assistant is begun. */
+  /** False: the prompt ends after the last message, without the start of an assistant turn. */
   readonly addGenerationPrompt: boolean
-  /** The last message is the assistant's and is gone on with. */
+  /** The last message is the assistant's, and the model continues it. */
   readonly continueFinalMessage: boolean
 }
 
@@ -64,7 +62,7 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   const own = stripNoOps(withoutNulls(stripTransferFields(body)), {
     best_of: 1,
     echo: false,
-    // The template has written them.
+    // The template has already written them.
     add_special_tokens: false,
   })
   refuseDeprecated(own)
@@ -82,7 +80,7 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   })
   const continues = fields.continue_final_message ?? hasPrefix(fields.messages)
   refuseContinuing(fields)
-  // Own members first: those behind a spread, if it has not got them, cost a call into the runtime each.
+  // Own members first: members after a spread cost a call into the runtime each.
   return {
     messages: fields.messages.map(chatMessage),
     ...offered,
@@ -103,21 +101,21 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
 function refuseContinuing(fields: z.infer<typeof chatRequestSchema>): void {
   if (fields.continue_final_message !== true) return
   if (fields.add_generation_prompt === true) {
-    throw invalid('continue_final_message', 'contradicts `add_generation_prompt: true`')
+    throw invalid('continue_final_message', 'cannot be combined with `add_generation_prompt: true`')
   }
   if (fields.messages.at(-1)?.role !== 'assistant') {
-    throw invalid('continue_final_message', 'needs a last message of the assistant')
+    throw invalid('continue_final_message', 'requires that the last message is from the assistant')
   }
 }
 
-/** Mistral and DeepSeek say by a key of the message that it is gone on with. */
+/** Mistral and DeepSeek mark a message to be continued with the key `prefix`. */
 function hasPrefix(messages: z.infer<typeof chatRequestSchema>['messages']): boolean {
   const at = messages.findIndex((message) => message['prefix'] === true)
   if (at < 0) return false
   if (at === messages.length - 1 && messages[at]?.role === 'assistant') return true
   throw invalid(
     `messages[${at}].prefix`,
-    'only the last message, of the assistant, is gone on with',
+    'is supported only for the last message, from the assistant',
   )
 }
 
@@ -132,7 +130,7 @@ function refuseDeprecated(body: Record<string, unknown>): void {
   }
 }
 
-/** A forced tool call is a JSON schema that the engine holds the output to; a response format is for answers in text. */
+/** A forced tool call becomes a JSON schema constraint; a response format applies to text answers. */
 function samplingWithTools(
   options: GenerationOptions,
   { tools, toolChoice: choice }: Omit<OfferedTools, 'isStrict'>,

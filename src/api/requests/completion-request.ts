@@ -1,6 +1,4 @@
-/**
- * `POST /v1/completions`: schema, and the call as a value. A prompt is text or token ids, one or several.
- */
+/** `POST /v1/completions`: schema, and the call as a value. A prompt is text or token ids, one or several. */
 import { z } from 'zod'
 import {
   CHOICES_MAX,
@@ -76,7 +74,7 @@ export function parseCompletionRequest(body: Record<string, unknown>): Completio
   }
 }
 
-/** Who wants the best of several must wait for all of them. */
+/** `best_of` must be at least `n`, and choosing the best of several requires a reply that is not streamed. */
 function refuseBestOf(fields: z.infer<typeof completionRequestSchema>, choices: number): void {
   if ((fields.best_of ?? 0) < choices)
     throw invalid('best_of', `must be at least \`n\` (${choices})`)

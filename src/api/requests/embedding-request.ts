@@ -1,6 +1,4 @@
-/**
- * `POST /v1/embeddings`: schema, and the call as a value. An input is text or token ids, one or several.
- */
+/** `POST /v1/embeddings`: schema, and the call as a value. An input is text or token ids, one or several. */
 import { z } from 'zod'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'

@@ -60,7 +60,7 @@ describe.each(Object.entries(CALLS))(
       expect(text).toMatch(/5/)
     })
 
-    it('also where the last message is gone on with', () => {
+    it('also where the last message is continued', () => {
       const messages = [...call.messages, { role: 'assistant', content: 'So' }].map((m) => ({
         ...m,
       }))
@@ -74,7 +74,7 @@ describe.each(Object.entries(CALLS))(
 )
 
 describe('the rest of a body', () => {
-  it('large integers of the schema of a tool - keep their digits; those of a text are text', () => {
+  it('large integers in the schema of a tool - keep their digits; in a text they are text', () => {
     const schema = `{"type":"object","properties":{"id":{"type":"integer","maximum":${ID}}}}`
     const call = parseAnthropicMessages(
       body(
@@ -84,7 +84,7 @@ describe('the rest of a body', () => {
     expect(call.tools[0]?.function.parameters).toEqual(parseExactJson(schema))
   })
 
-  it('a text that looks like the stand-in of an integer - stays text', () => {
+  it('a text that looks like a placeholder for an integer - stays text', () => {
     const messages = [
       { role: 'user', content: 'largeinteger(5) "LargeIntegerx(6)"' },
       { role: 'assistant', tool_calls: [{ function: { arguments: { id: BigInt(ID) } } }] },

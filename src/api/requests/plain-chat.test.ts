@@ -46,7 +46,7 @@ const body = fc
   .map(([messages, fields]) => ({ ...fields, messages }))
 
 describe('a plain chat', () => {
-  it('what passes by hand passes the schema, as it is', () => {
+  it('what the hand-written check accepts - the schema accepts with the same result', () => {
     fc.assert(
       fc.property(body, (given) => {
         if (isPlainChat(given)) {
@@ -59,7 +59,7 @@ describe('a plain chat', () => {
     )
   })
 
-  it('each field - as the schema decides at, below and above its limits', () => {
+  it('each field - agrees with the schema at, below and above its limits', () => {
     const messages = [{ role: 'user', content: 'hi' }]
     const numbers =
       'max_tokens max_completion_tokens min_tokens n temperature top_p min_p top_k seed'

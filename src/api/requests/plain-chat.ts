@@ -1,6 +1,7 @@
 /**
- * The chats that most clients send, checked by hand: texts as messages and the usual numbers. The schema is the reference for
- * all others and for every refusal; `plain-chat.test.ts` holds that whatever passes here passes there, with the same result.
+ * A hand-written validator for the most common chat requests: text messages and the usual numbers. The schema remains
+ * the reference for all other requests and for every refusal; `plain-chat.test.ts` checks that what is accepted here
+ * is accepted by the schema with the same result.
  */
 type Check = (value: unknown) => boolean
 
@@ -57,7 +58,7 @@ const MESSAGE: ReadonlyMap<string, Check> = new Map(
   }),
 )
 
-/** `body` has no field with the value null. False says nothing: the schema has to decide. */
+/** `body` must have no null fields. False means that the schema has to decide. */
 export function isPlainChat(body: Readonly<Record<string, unknown>>): boolean {
   return hasOnly(body, FIELDS) && body['messages'] !== undefined
 }

@@ -1,6 +1,4 @@
-/**
- * `POST /v1/rerank` and `/v1/score`: schemas, and the calls as values. Both compare texts with texts.
- */
+/** `POST /v1/rerank` and `/v1/score`: schemas, and the calls as values. Both compare texts with texts. */
 import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
@@ -36,7 +34,7 @@ export function parseRerank(body: Record<string, unknown>): RerankCall {
     ...given({ model: fields.model }),
     query: fields.query,
     documents,
-    // Jina and vLLM: 0 is all of them.
+    // In Jina and vLLM 0 means all.
     topN: topN === 0 ? documents.length : Math.min(topN, documents.length),
     returnsDocuments: fields.return_documents ?? true,
   }
@@ -44,7 +42,7 @@ export function parseRerank(body: Record<string, unknown>): RerankCall {
 
 const texts = z.union([z.string(), z.array(z.string()).min(1)])
 
-/** Other names of vLLM for the same pair. */
+/** Alternative names of the same pair in vLLM. */
 const PAIRS = [
   ['queries', 'documents'],
   ['queries', 'items'],
@@ -61,12 +59,12 @@ export const scoreSchema = z.strictObject({
 
 export interface ScoreCall {
   readonly model?: string
-  /** Of the same length. */
+  /** Both have the same length. */
   readonly left: readonly string[]
   readonly right: readonly string[]
 }
 
-/** One text against several, or as many against as many. */
+/** One text with several, or several with as many. */
 export function parseScore(body: Record<string, unknown>): ScoreCall {
   const fields = checked(scoreSchema, withPairNamed(withoutNulls(body)))
   const right = listOf(fields.text_2)

@@ -1,13 +1,11 @@
-/**
- * The items of which the input of a response, and a conversation, consist.
- */
+/** The items in the input of a response and in a conversation. */
 import { z } from 'zod'
 import { isRecord } from '../../base/index.ts'
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional() })
 const content = z.union([z.string(), z.array(part)])
 
-/** What was said, called and answered before. Searches are those of another server, whose results are in what it said. */
+/** Earlier messages, calls and results. Search items come from another server; their results are part of its messages. */
 export const itemSchema = z.union(
   [
     z.looseObject({
@@ -48,10 +46,10 @@ export const referenceSchema = z.looseObject({
   id: z.string(),
 })
 
-/** The id of an item that is named instead of sent; clients that count on stored responses do so. */
+/** The id of an item that is referenced instead of sent; used by clients that rely on stored responses. */
 export function referenceOf(item: unknown): string | undefined {
   if (!isRecord(item) || typeof item['id'] !== 'string') return undefined
-  // Of a reference the type may be left out.
+  // A reference may omit the type.
   const isReference =
     item['type'] === 'item_reference' || (item['type'] == null && item['role'] === undefined)
   return isReference ? item['id'] : undefined

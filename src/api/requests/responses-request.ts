@@ -1,6 +1,6 @@
 /**
- * `POST /v1/responses`: schema, and its translation into a chat request. What needs state on the server is taken out before;
- * where none is kept it is refused with 501.
+ * `POST /v1/responses`: schema, and the translation to a chat request. Fields that need server state are taken out
+ * before; without stored responses they are refused with 501.
  */
 import { z } from 'zod'
 import { BatonError, withPlainIntegers } from '../../base/index.ts'
@@ -55,9 +55,9 @@ export const responsesRequestSchema = z.strictObject({
   reasoning: z
     .strictObject({ effort: z.string().nullish(), summary: z.string().nullish() })
     .optional(),
-  /** `auto` may drop items where a prompt does not fit: here it is refused then, as with `disabled`. */
+  /** `auto` may drop items from a prompt that is too long; here it is refused, as with `disabled`. */
   truncation: z.enum(['disabled', 'auto']).optional(),
-  /** Of tools that a server runs itself; here there are none. */
+  /** Concerns tools that the server runs itself, of which there are none here. */
   max_tool_calls: z.int().min(1).optional(),
   metadata: metadataSchema.optional(),
   user: z.string().optional(),
@@ -75,18 +75,21 @@ type ResponsesFields = z.infer<typeof responsesRequestSchema>
 
 interface ResponsesCall {
   readonly chat: ChatCall
-  /** What the response object repeats. */
+  /** Fields that the response object repeats. */
   readonly echo: Readonly<Record<string, unknown>>
-  /** Tools whose input is a text. */
+  /** Tools with text input. */
   readonly customTools: ReadonlySet<string>
-  /** Of tools in a namespace, by the name that the model knows. */
+  /** By the name that the model knows: namespace and name of a tool in a namespace. */
   readonly toolPlaces: ReadonlyMap<string, ToolPlace>
 }
 
 const NEEDS_STATE = ['previous_response_id', 'conversation', 'prompt']
 
 const LOGPROBS = 'message.output_text.logprobs'
-/** What only tools have that are not run here, what is shown anyway, and what is asked for by a field of its own. */
+/**
+ * Values of `include` that are accepted: for tools that are not run here, for what is always included, and for what
+ * has a field of its own.
+ */
 const INCLUDES: readonly string[] = [
   LOGPROBS,
   'reasoning.encrypted_content',
@@ -115,13 +118,13 @@ export function parseItems(body: Record<string, unknown>): readonly unknown[] {
   return checked(itemsSchema, withoutNulls(body)).items
 }
 
-/** What a client refers to instead of sending it; taken out of the body. */
+/** State that a client refers to instead of sending; taken out of the body. */
 export interface ResponsesState {
   readonly previousResponseId?: string
   readonly conversationId?: string
-  /** The response is to be kept. */
+  /** The response is to be stored. */
   readonly store: boolean
-  /** Nobody waits for it at this connection. */
+  /** The request runs in the background; the client does not wait. */
   readonly background: boolean
 }
 
@@ -133,7 +136,7 @@ const stateSchema = z.object({
   stream: z.unknown().optional(),
 })
 
-/** What a server that keeps responses takes, for its document: state is taken out before the rest is checked. */
+/** The schema with stored responses, for the OpenAPI document: state is taken out before the rest is validated. */
 export const statefulResponsesSchema = responsesRequestSchema.extend({
   input: z.union([z.string(), z.array(z.union([itemSchema, referenceSchema])).min(1)]),
   previous_response_id: z.string().optional(),
@@ -141,7 +144,7 @@ export const statefulResponsesSchema = responsesRequestSchema.extend({
   background: z.boolean().optional(),
 })
 
-/** The same items, with what `find` gives for each that is only named. */
+/** Replaces references by the items that `find` returns. */
 export function withReferredItems(
   items: readonly unknown[],
   find: (id: string) => unknown,
@@ -152,7 +155,7 @@ export function withReferredItems(
   })
 }
 
-/** For a server that keeps responses. */
+/** For a server that stores responses. */
 export function takeResponsesState(body: Record<string, unknown>): ResponsesState {
   const fields = checked(stateSchema, body)
   const { previous_response_id: previous, conversation, store } = fields
@@ -193,7 +196,7 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   return { chat: withOwnName(chat), echo: echoOf(fields), customTools, toolPlaces }
 }
 
-/** What is `response_format` elsewhere has another name here, which a refusal tells. */
+/** `response_format` has another name in this API, which error messages should use. */
 function withOwnName(chat: ChatCall): ChatCall {
   const { guided } = chat.sampling
   if (guided?.field !== 'response_format') return chat
@@ -290,7 +293,7 @@ function messagesOf(fields: ResponsesFields): unknown[] {
   return messages
 }
 
-/** Calls that follow each other belong to one turn of the assistant. */
+/** Consecutive calls belong to one assistant turn. */
 function addCall(messages: Record<string, unknown>[], entry: Record<string, unknown>): void {
   const call = {
     id: entry['call_id'],

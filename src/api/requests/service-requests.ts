@@ -1,6 +1,4 @@
-/**
- * Bodies of the smaller endpoints: busy thresholds, tokenize, detokenize.
- */
+/** Request bodies of the smaller endpoints: busy thresholds, tokenize, detokenize. */
 import { z } from 'zod'
 import { messageSchema } from '../fields/chat-message.ts'
 import { toolsSchema } from '../fields/chat-tools.ts'
@@ -20,7 +18,7 @@ export const busyThresholdSchema = z.strictObject({
 
 interface BusyThresholdCall {
   readonly model: string
-  /** Only what was named; null leaves a value as it is. */
+  /** Only the fields that were given; null leaves a value unchanged. */
   readonly update: {
     readonly activeDecodeBlocks?: number
     readonly activePrefillTokens?: number
@@ -40,7 +38,7 @@ export function parseBusyThreshold(body: Record<string, unknown>): BusyThreshold
   }
 }
 
-/** Fields that only a chat has. */
+/** Fields that only apply to a chat. */
 const chatFields = {
   tools: toolsSchema.optional(),
   add_generation_prompt: z.boolean().optional(),
@@ -59,7 +57,7 @@ export const tokenizeSchema = z.strictObject({
 
 export interface TokenizeCall {
   readonly model?: string
-  /** A text, or a chat whose prompt is meant. */
+  /** A text, or a chat whose rendered prompt is tokenized. */
   readonly prompt: string | ChatCall
   readonly addSpecialTokens: boolean
   readonly withTexts: boolean
@@ -91,7 +89,7 @@ function plainText(prompt: string, fields: Readonly<Record<string, unknown>>): s
   throw invalid(named, 'needs `messages`')
 }
 
-/** They become text on the event loop. */
+/** A limit, because detokenizing blocks the event loop. */
 const DETOKENIZE_MAX = 256 * 1024
 
 export const detokenizeSchema = z.strictObject({

@@ -1,6 +1,6 @@
 /**
- * `POST /inference/v1/generate`: token ids in, token ids out, in vLLM's form. No template, no tokenizer and no parser have a
- * part in it; stop texts are the one thing that is looked for in text.
+ * `POST /inference/v1/generate`: token ids in, token ids out, in vLLM's format. Without template, tokenizer and
+ * parsers; only stop strings are searched in text.
  */
 import { z } from 'zod'
 import {
@@ -24,7 +24,7 @@ const {
   cache_salt,
   nvext,
   user,
-  // Ids are all that such a reply has.
+  // The reply consists only of ids.
   return_token_ids: _ids,
   ...sampling
 } = generationFields
@@ -53,7 +53,7 @@ interface TokenCall extends GenerationOptions {
 export function parseTokenRequest(body: Record<string, unknown>): TokenCall {
   const fields = checked(tokenRequestSchema, stripNoOps(withoutNulls(stripTransferFields(body))))
   const { token_ids: ids, sampling_params: params, request_id: _, ...rest } = fields
-  // What the ids would look like as text is of no matter here.
+  // The ids' text is irrelevant here.
   const plain = stripNoOps(withoutNulls(stripTransferFields({ ...params })), { detokenize: false })
   const asked = samplingOf(plain)
   if (asked.prompt_logprobs !== undefined && fields.stream === true) {
@@ -71,7 +71,7 @@ export function parseTokenRequest(body: Record<string, unknown>): TokenCall {
   }
 }
 
-/** A refusal names the field where the client wrote it. */
+/** Error messages name the field as the client wrote it. */
 function samplingOf(params: Record<string, unknown>): z.infer<typeof samplingSchema> {
   return checked(z.strictObject({ sampling_params: samplingSchema }), { sampling_params: params })
     .sampling_params

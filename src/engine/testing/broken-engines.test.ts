@@ -338,12 +338,12 @@ function check(broken: Broken) {
 }
 
 describe('runConformance - broken engines', () => {
-  it('a sound engine passes', async () => {
+  it('a correct engine - passes', async () => {
     const report = await check({ make: (clock) => new SoundEngine(clock) })
     expect(describeFailures(report)).toBe('')
   })
 
-  it.each(Object.keys(CONFORMANCE_RULES) as ConformanceRule[])('%s is named', async (rule) => {
+  it.each(Object.keys(CONFORMANCE_RULES) as ConformanceRule[])('%s - is reported', async (rule) => {
     const report = await check(BROKEN[rule])
     expect(report.passed).toBe(false)
     expect(report.failures.map((failure) => failure.rule)).toEqual([rule])

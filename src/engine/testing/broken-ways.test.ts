@@ -118,7 +118,7 @@ describe('runConformance - other ways to break a rule', () => {
     expect(await rulesBrokenBy(sound)).toEqual([])
   })
 
-  it('the engine under all of them - passes', async () => {
+  it('the engine on which they are based - passes', async () => {
     expect(await rulesBrokenBy({ make: (clock) => new SoundEngine(clock) })).toEqual([])
   })
 })

@@ -1,13 +1,13 @@
 /**
- * Checks of everything that ends a stream early: stop before the first item, stop and kill in the middle, some of many
- * at once, and a reader that just leaves.
+ * Checks of early ends of a stream: stop before the first item, stop and kill in the middle, some of many concurrent
+ * streams, and a reader that leaves.
  */
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import { iteratorOf, messageOf } from './conformance-subject.ts'
 import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
 
-/** Before there is a stream, and when there is one that was not read yet. */
+/** Before the stream is opened, and after it is opened but not read. */
 export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise<void> {
   for (const isOpened of [false, true]) {
     const request = subject.request(subject.longOutput)
@@ -30,7 +30,7 @@ export async function checkStopInMiddle(subject: ConformanceSubject): Promise<vo
     const end = (): void => {
       if (kind === 'stop') context.stop()
       else context.kill()
-      // A second one changes nothing.
+      // A second stop has no effect.
       context.stop()
     }
     const outcome = await subject.read(request, {
@@ -47,7 +47,7 @@ export async function checkStopInMiddle(subject: ConformanceSubject): Promise<vo
   }
 }
 
-/** Half of eight are stopped at once; the others must not notice. */
+/** Stops four of eight concurrent streams; the others must not be affected. */
 export async function checkConcurrentStop(subject: ConformanceSubject): Promise<void> {
   if (skipsLong(subject, 'concurrent-stop')) return
   const stopped: RequestContext[] = []
@@ -73,7 +73,7 @@ export async function checkConcurrentStop(subject: ConformanceSubject): Promise<
   }
 }
 
-/** More streams than the engine has places are dropped after their first item; then a request must still get one. */
+/** Drops more streams than the engine has places, after their first item; a new request must then still be served. */
 export async function checkDrop(subject: ConformanceSubject): Promise<void> {
   if (skipsLong(subject, 'drop')) return
   const count = Math.min(64, (subject.config.maxNumSeqs ?? 16) + 4)

@@ -1,31 +1,29 @@
-/**
- * What a user tells the kit about an engine.
- */
+/** Options of the conformance kit. */
 import type { Clock } from '../../base/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
 import type { Engine } from '../engine.ts'
 
-/** A new engine that was not started, each time. */
+/** Creates a new engine, not started, with each call. */
 export type EngineFactory = () => Engine | Promise<Engine>
 
 export interface ConformanceOptions {
   /**
-   * Time for the deadlines. Without it there are none: an engine that hangs then hangs the kit, and the test runner's
-   * own limit has to catch it.
+   * Clock for the deadlines. Without it there are none: an engine that hangs then hangs the kit, until the test
+   * runner's own limit.
    */
   readonly clock?: Clock
-  /** For an engine that plays one role only. Default `agg`. */
+  /** For an engine with only one role. Default `agg`. */
   readonly mode?: DisaggregationMode
   /** Tokens of the prompt. Default [1, 2, 3]. */
   readonly promptTokenIds?: readonly number[]
-  /** Last change of every request, for what an engine needs beside the tokens. */
+  /** Modifies every request, for an engine that needs more than tokens. */
   readonly prepareRequest?: (request: GenerateRequest) => GenerateRequest
-  /** A request that the engine must refuse; the refusal has to be typed. */
+  /** A request that the engine must refuse, with a typed error. */
   readonly failingRequest?: GenerateRequest
-  /** A stopped stream has to end within this. Default 2000. */
+  /** A stopped stream has to end within this time, in milliseconds. Default 2000. */
   readonly cancelDeadlineMs?: number
-  /** Everything else. Default 30000. */
+  /** Deadline of everything else, in milliseconds. Default 30000. */
   readonly deadlineMs?: number
-  /** Names of checks to leave out, each with the reason. */
+  /** Names of checks to skip, each with the reason. */
   readonly skip?: Readonly<Record<string, string>>
 }

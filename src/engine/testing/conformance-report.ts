@@ -1,12 +1,10 @@
-/**
- * What the kit found, rule by rule.
- */
+/** The results of the conformance kit, rule by rule. */
 import { CONFORMANCE_RULES } from './conformance-rules.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 
 export interface ConformanceFailure {
   readonly rule: ConformanceRule
-  /** What was seen. */
+  /** What was observed. */
   readonly message: string
 }
 
@@ -25,8 +23,8 @@ export interface ConformanceReport {
 }
 
 /**
- * Collects. A fault breaks one rule and, most often, what is looked at behind it: of a check, and of what the engine says
- * by itself, only the first failure is kept.
+ * Collects results. A fault often violates one rule and everything that is checked after it, so only the first
+ * failure of each check (and of the engine's own reports) is kept.
  */
 export class ReportBuilder {
   readonly #failed = new Set<string>()
@@ -42,7 +40,7 @@ export class ReportBuilder {
     this.#skips.push({ check, reason })
   }
 
-  /** Not tried, since what it needs has failed; so what needs it is not tried either. */
+  /** The check was not made because one that it needs has failed; checks that need this one are not made either. */
   giveUp(check: string): void {
     this.#failed.add(check)
   }
@@ -51,7 +49,7 @@ export class ReportBuilder {
     return this.#failed.has(check)
   }
 
-  /** `of`: whose failure it is, unless it is that of the check that runs. */
+  /** `of`: the check that failed, if it is not the current one. */
   fail(rule: ConformanceRule, message: string, of = this.#checks.at(-1) ?? ''): void {
     if (this.#failed.has(of)) return
     this.#failed.add(of)
@@ -69,7 +67,7 @@ export class ReportBuilder {
   }
 }
 
-/** The report as lines for a person; empty when everything passed. */
+/** The failures as lines of text; empty if everything passed. */
 export function describeFailures(report: ConformanceReport): string {
   return report.failures
     .map(({ rule, message }) => `${rule}: ${CONFORMANCE_RULES[rule]} Seen: ${message}`)

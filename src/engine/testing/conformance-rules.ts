@@ -1,6 +1,6 @@
 /**
- * The rules that the conformance kit checks, by name. Rules of single items belong to the
- * stream validator; the rules here need a whole engine.
+ * The rules of the conformance kit by name. Rules for single items are those of the stream validator; the others need
+ * a whole engine.
  */
 import { STREAM_RULES } from '../validate-stream.ts'
 

@@ -1,6 +1,4 @@
-/**
- * The engine under test with all that the checks need: requests, deadlines, and a reader that misses nothing.
- */
+/** The engine under test with everything that the checks need: requests, deadlines, and a thorough stream reader. */
 import { BatonError, workerIdOf } from '../../base/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { EngineChunk } from '../engine-chunk.ts'
@@ -14,27 +12,27 @@ import type { ReportBuilder } from './conformance-report.ts'
 
 export const WORKER_ID = workerIdOf(1)
 
-/** How a stream ended: with a terminal chunk, an error, without either, or not at all. */
+/** How a stream ended: with a terminal chunk, an error, without either, not within the deadline, or with a violation. */
 export interface StreamOutcome {
   readonly end: 'finish' | 'error' | 'missing' | 'deadline' | 'broken'
   readonly chunks: readonly Chunk[]
   readonly error?: unknown
   readonly brokenRule?: StreamRule
-  /** The iterator did not say `done` after the terminal item. */
+  /** The iterator was not `done` after the terminal item. */
   readonly notClosed?: boolean
 }
 
 interface ReadOptions {
   readonly context?: RequestContext
-  /** Called when there is a stream, before its first item is asked for. */
+  /** Called when the stream is open, before its first item is requested. */
   readonly onOpened?: () => void
   readonly deadlineMs?: number
-  /** Called after each item, with how many there were. */
+  /** Called after each item, with the number of items so far. */
   readonly onItem?: (count: number) => void
 }
 
 const EXPIRED = Symbol('expired')
-/** What an iterator resolves with that resolves with nothing: no chunk. */
+/** Stands for an iterator that resolves with undefined. */
 const NO_ITEM = { done: false, value: undefined } as unknown as IteratorResult<EngineChunk>
 
 export class ConformanceSubject {
@@ -62,7 +60,7 @@ export class ConformanceSubject {
     return this.options.mode === 'prefill'
   }
 
-  /** As long an output as the context allows, at most 10,000. */
+  /** The longest output that the context allows, at most 10,000 tokens. */
   get longOutput(): number {
     const available = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
     return Math.max(1, Math.min(10_000, available))
@@ -88,7 +86,7 @@ export class ConformanceSubject {
     return this.options.promptTokenIds ?? [1, 2, 3]
   }
 
-  /** The value, or undefined when the deadline passed first. */
+  /** The value, or undefined if the deadline passed first. */
   async within<T>(promise: Promise<T>, deadlineMs = this.deadlineMs): Promise<T | undefined> {
     const { clock } = this.options
     if (clock === undefined) return promise
@@ -101,7 +99,7 @@ export class ConformanceSubject {
     return result === EXPIRED ? undefined : result
   }
 
-  /** Resolves with true, or says why not. */
+  /** Resolves with true, or with the reason why not. */
   async succeeds(action: () => Promise<unknown> | undefined | void): Promise<true | string> {
     try {
       const done = Promise.resolve(action()).then(() => true as const)
@@ -111,7 +109,7 @@ export class ConformanceSubject {
     }
   }
 
-  /** Reads a stream to its very end (and one item beyond the terminal one). */
+  /** Reads a stream to its end, and tries one item beyond the terminal one. */
   async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
     const context = options.context ?? new RequestContext(request.requestId)
     const chunks: Chunk[] = []
@@ -162,7 +160,7 @@ export class ConformanceSubject {
     }
   }
 
-  /** An error is terminal as well: the iterator must be done now. */
+  /** An error is terminal, too: the iterator must be done now. */
   async #afterError(
     iterator: AsyncIterator<EngineChunk>,
     outcome: StreamOutcome,
@@ -181,17 +179,17 @@ export class ConformanceSubject {
     deadlineMs: number | undefined,
   ): Promise<IteratorResult<EngineChunk> | undefined> {
     try {
-      // In a record of its own: an iterator may resolve with nothing.
+      // Wrapped in a record, because an iterator may resolve with undefined.
       const asked = (async () => ({ item: await iterator.next() }))()
       const answered = await this.within(asked, deadlineMs)
       return answered === undefined ? undefined : (answered.item ?? NO_ITEM)
     } catch (thrown) {
-      // An error after the terminal item is one item too many; any other is judged as it was thrown.
+      // An error after the terminal item is an item too many; any other error is passed on.
       throw validator.hasEnded ? validator.failure(thrown) : thrown
     }
   }
 
-  /** Says what is wrong with a stream that was not stopped. True when nothing is. */
+  /** Reports what is wrong with a stream that was not stopped; returns true if nothing is. */
   judgePlain(outcome: StreamOutcome): boolean {
     const { end, chunks, error, brokenRule, notClosed } = outcome
     if (brokenRule === 'missing-terminal' && chunks.length === 0)
@@ -215,7 +213,7 @@ export class ConformanceSubject {
   }
 }
 
-/** Throws a typed error for what is no stream. */
+/** Throws a typed error for a value that is not a stream. */
 export function iteratorOf(stream: AsyncIterable<EngineChunk>): AsyncIterator<EngineChunk> {
   const isStream = typeof (stream as Partial<typeof stream> | undefined)?.[Symbol.asyncIterator]
   if (isStream === 'function') return stream[Symbol.asyncIterator]()

@@ -1,6 +1,4 @@
-/**
- * Asks an engine that says it makes embeddings for the same one twice.
- */
+/** Requests the same embedding twice from an engine that announces embeddings. */
 import { embeddingOf } from '../embedding-of.ts'
 import { RequestContext } from '../generate-context.ts'
 import { messageOf } from './conformance-subject.ts'

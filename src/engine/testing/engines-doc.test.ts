@@ -9,7 +9,7 @@ const read = (path: string): string =>
 describe('docs/engines.md', () => {
   const doc = read('docs/engines.md')
 
-  it('shows the example as it is', () => {
+  it('contains the example as it is in the code', () => {
     expect(doc).toContain(read('examples/engine-in-30-lines.ts'))
   })
 
@@ -18,7 +18,7 @@ describe('docs/engines.md', () => {
       expect(doc).toMatch(new RegExp(`\n\\|[^\n]*\`${name}\`[^\n]*\\|`))
   })
 
-  it('lists every rule with its words', () => {
+  it('lists every rule with its text', () => {
     for (const [rule, meaning] of Object.entries(CONFORMANCE_RULES))
       expect(doc).toContain(`| \`${rule}\` | ${meaning} |`)
   })

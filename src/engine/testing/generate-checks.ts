@@ -1,6 +1,4 @@
-/**
- * Checks of plain requests: one, eight at once, under a seed, and those that must fail in the right way.
- */
+/** Checks of plain requests: a single one, eight concurrent ones, one with a seed, and those that must be refused. */
 import type { GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
 import { messageOf } from './conformance-subject.ts'
@@ -49,7 +47,7 @@ export async function checkSeed(subject: ConformanceSubject): Promise<void> {
     subject.report.fail('seed-not-repeatable', `first ${tokens[0]}, then ${tokens[1]}`)
 }
 
-/** What an engine refuses, it refuses with a typed error. */
+/** A refusal has to be a typed error. */
 export async function checkErrors(subject: ConformanceSubject): Promise<void> {
   const empty = await subject.read(subject.request(8, { tokenIds: new Uint32Array(0) }))
   if (empty.end === 'error') subject.judgeError(empty.error)
@@ -73,12 +71,12 @@ export async function checkHealth(subject: ConformanceSubject): Promise<void> {
     if (end !== 'finish')
       subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
   } catch (error) {
-    // Not a request at all.
+    // The payload is not even a request.
     subject.report.fail('health-check-failed', messageOf(error))
   }
 }
 
-/** Undefined: it threw, which is reported. */
+/** Undefined: the method threw, which is reported. */
 function payloadOf({ engine, report }: ConformanceSubject): GenerateRequest | null | undefined {
   try {
     return engine.healthCheckPayload?.() ?? null
@@ -88,7 +86,7 @@ function payloadOf({ engine, report }: ConformanceSubject): GenerateRequest | nu
   }
 }
 
-/** On an engine that was never started. */
+/** Must be refused by an engine that was never started. */
 export async function checkBeforeStart(subject: ConformanceSubject): Promise<void> {
   const context = new RequestContext('before-start')
   const outcome = await subject.read(subject.request(8), { context })

@@ -1,4 +1,4 @@
-/** Room `engine/testing`: the conformance kit for engines, `baton-llm/engine/testing`. */
+/** Room `engine/testing`: the conformance kit for engines, published as `baton-llm/engine/testing`. */
 export type { ConformanceOptions, EngineFactory } from './conformance-options.ts'
 export { describeFailures } from './conformance-report.ts'
 export type {

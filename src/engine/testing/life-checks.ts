@@ -1,6 +1,6 @@
 /**
- * Checks of the beginning and the end: start, abort of what is gone, drain, cleanup with live streams, again, and
- * without a start.
+ * Checks of start and end: start, abort of finished requests, drain, cleanup with live streams, repeated cleanup, and
+ * cleanup without start.
  */
 import { engineConfigFault } from '../config-fault.ts'
 import { shown } from '../shown.ts'
@@ -12,7 +12,7 @@ import type { ConformanceSubject } from './conformance-subject.ts'
 export async function checkStart(subject: ConformanceSubject): Promise<boolean> {
   const { engine, report } = subject
   try {
-    // In a record of its own: an engine may resolve with nothing.
+    // Wrapped in a record, because an engine may resolve with undefined.
     const started = await subject.within(
       Promise.resolve(engine.start(WORKER_ID)).then((config) => ({ config })),
     )
@@ -25,7 +25,7 @@ export async function checkStart(subject: ConformanceSubject): Promise<boolean> 
       subject.config = started.config
       return true
     }
-    // A worker would end here, too.
+    // A worker would not start either.
     report.fail(fault.field === 'model' ? 'model-empty' : 'config-invalid', fault.detail)
     return false
   } catch (error) {

@@ -1,6 +1,4 @@
-/**
- * Reads the metrics of an engine a few times, as scrapes would, and checks that they can be shown.
- */
+/** Reads the metrics of an engine several times, as scrapes would, and validates them. */
 import { isEngineMetric } from '../engine-metric.ts'
 import type { EngineMetric } from '../engine-metric.ts'
 import { messageOf } from './conformance-subject.ts'
@@ -33,9 +31,9 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
   if (lower !== undefined) report.fail('counter-decreases', lower)
 }
 
-/** What cannot be shown of a reading. */
+/** The first invalid metric of a reading. */
 function oddIn(metrics: readonly EngineMetric[]): string | undefined {
-  if (!Array.isArray(metrics)) return 'what `metrics` returns is not a list'
+  if (!Array.isArray(metrics)) return '`metrics` did not return a list'
   const seen = new Set<string>()
   for (const [index, metric] of (metrics as readonly EngineMetric[]).entries()) {
     if (!isEngineMetric(metric)) return `number ${index}`
@@ -46,7 +44,7 @@ function oddIn(metrics: readonly EngineMetric[]): string | undefined {
   return undefined
 }
 
-/** Of what was read before, between and after requests, in the order of time. */
+/** The first counter that decreased; the readings are from before, between and after requests, in order of time. */
 function decreased([second, third, first]: readonly (readonly EngineMetric[])[]):
   | string
   | undefined {

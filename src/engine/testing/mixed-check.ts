@@ -1,9 +1,9 @@
 /**
- * Whether streams that run at once get each other's tokens: prompts whose answers are known from runs of their own are asked
- * all at once.
+ * Checks whether concurrent streams get each other's tokens: prompts whose replies are known from separate runs are
+ * sent all at once.
  *
- * An engine may answer otherwise in a batch than alone (rounding), so another answer is no fault by itself. A fault is an
- * answer that differs only where another prompt's answer stands.
+ * An engine may reply differently in a batch than alone (rounding), so a different reply is not a fault by itself. It
+ * is a fault if it differs only where it equals the reply to another prompt.
  */
 import type { GenerateRequest } from '../../request/index.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
@@ -16,7 +16,7 @@ export async function checkMixed(subject: ConformanceSubject): Promise<void> {
     subject.report.skip('mixed', 'a prefill worker has one item only')
     return
   }
-  const alone: string[][] = []
+  const separate: string[][] = []
   for (let i = 0; i < PROMPTS; i++) {
     const first = await answer(subject, i)
     const again = await answer(subject, i)
@@ -25,29 +25,32 @@ export async function checkMixed(subject: ConformanceSubject): Promise<void> {
       subject.report.skip('mixed', 'the engine answers the same prompt in different ways')
       return
     }
-    alone.push(first)
+    separate.push(first)
   }
-  if (new Set(alone.map((items) => items.join())).size < PROMPTS) {
+  if (new Set(separate.map((items) => items.join())).size < PROMPTS) {
     subject.report.skip('mixed', 'different prompts get the same answer')
     return
   }
-  const together = await Promise.all(alone.map((_, i) => answer(subject, i)))
+  const together = await Promise.all(separate.map((_, i) => answer(subject, i)))
   for (const [i, items] of together.entries()) {
-    if (items !== null && isOfOthers(items, i, alone)) {
-      const text = `prompt ${i} got ${items.join(' ')}, alone it gets ${alone[i]?.join(' ')}`
+    if (items !== null && isOfOthers(items, i, separate)) {
+      const text = `prompt ${i} got ${items.join(' ')}, alone it gets ${separate[i]?.join(' ')}`
       subject.report.fail('streams-mixed', text)
       return
     }
   }
 }
 
-/** Every place where the answer differs has what another prompt's answer has there; one such place may be chance. */
-function isOfOthers(items: readonly string[], own: number, alone: readonly string[][]): boolean {
+/**
+ * True if the reply equals another prompt's reply at every position where it differs; a single position may be
+ * chance.
+ */
+function isOfOthers(items: readonly string[], own: number, separate: readonly string[][]): boolean {
   let places = 0
-  const length = Math.max(items.length, alone[own]?.length ?? 0)
+  const length = Math.max(items.length, separate[own]?.length ?? 0)
   for (let at = 0; at < length; at++) {
-    if (items[at] === alone[own]?.[at]) continue
-    const isAnothers = alone.some((other, i) => i !== own && other[at] === items[at])
+    if (items[at] === separate[own]?.[at]) continue
+    const isAnothers = separate.some((other, i) => i !== own && other[at] === items[at])
     if (!isAnothers) return false
     places++
   }
@@ -65,7 +68,7 @@ async function answer(subject: ConformanceSubject, which: number): Promise<strin
 
 function requestOf(subject: ConformanceSubject, which: number): GenerateRequest {
   const plain = subject.request(TOKENS)
-  // Only ids that the engine is known to take: the same prompt, gone on with from its begin.
+  // Only ids that the engine is known to accept: the same prompt, repeated from its beginning.
   const { length } = plain.tokenIds
   const tokenIds = Uint32Array.from(
     { length: length + which },

@@ -1,6 +1,4 @@
-/**
- * Listens to what the engine tells about its blocks and its load, and checks that it makes sense.
- */
+/** Receives the engine's reports about its blocks and load, and checks that they are consistent. */
 import type { KvEvent, KvTier, LoadReport } from '../../kv/index.ts'
 import type { EngineConfig } from '../../request/index.ts'
 import type { EngineObserver } from '../engine.ts'
@@ -15,7 +13,7 @@ export class ObserverCheck implements EngineObserver {
   /** Stored blocks per rank and tier. */
   readonly #stored = new Map<number, Map<KvTier, Set<string>>>()
 
-  /** `config` is asked at each event: an engine may say something before its start has returned. */
+  /** `config` is called for each event, because an engine may report before its start has returned. */
   constructor(report: ReportBuilder, config: () => EngineConfig) {
     this.#report = report
     this.#config = config
@@ -55,7 +53,7 @@ export class ObserverCheck implements EngineObserver {
     if (!isKnown) this.#fail('rank-unknown', `rank ${shown(dpRank)} of ${dataParallelSize}`)
   }
 
-  /** What the engine says that it holds, asked for: a router that comes late is told so. */
+  /** Checks `heldKv`, the state that a late subscriber gets. */
   held(dpRank: number, events: readonly KvEvent[]): void {
     const fault = Array.isArray(events)
       ? events.map(kvEventFault).find((each) => each !== null)
@@ -63,14 +61,14 @@ export class ObserverCheck implements EngineObserver {
     if (fault != null) this.#fail('kv-event-malformed', `heldKv(${dpRank}): ${fault}`)
   }
 
-  /** What the engine says comes between the checks: its faults are not those of the check that runs. */
+  /** Reports arrive between checks, so their faults are not those of the current check. */
   #fail(rule: ConformanceRule, message: string): void {
     this.#report.fail(rule, message, 'observe')
   }
 
   #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Map<KvTier, Set<string>>): void {
     const { parent, hashes, tier } = event
-    // A parent may lie in another tier than its child.
+    // A parent may be in another tier than its child.
     const isKnown = (key: string): boolean => [...stored.values()].some((blocks) => blocks.has(key))
     if (parent !== null && !isKnown(`${parent[0]}:${parent[1]}`))
       this.#fail('kv-event-parent-unknown', `parent ${parent[0]}:${parent[1]}`)

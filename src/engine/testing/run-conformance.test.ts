@@ -9,7 +9,7 @@ import type { SimEngineOptions } from '../../simengine/engine/sim-options.ts'
 import { describeFailures } from './conformance-report.ts'
 import { runConformance } from './run-conformance.ts'
 
-describe('runConformance - engines that keep the contract', () => {
+describe('runConformance - engines that follow the contract', () => {
   const variants: [string, Partial<SimEngineOptions>][] = [
     ['aggregated', {}],
     ['instantaneous', { speedupRatio: 'instantaneous' }],
@@ -76,7 +76,7 @@ describe('runConformance - engines that keep the contract', () => {
     }
   })
 
-  it('a timer that throws - is named, and whoever listened before listens again', async () => {
+  it('a timer that throws - is reported, and previous listeners are restored', async () => {
     const before = process.listeners('uncaughtException')
     class Careless extends BackwardsEngine {
       override async start(): Promise<EngineConfig> {

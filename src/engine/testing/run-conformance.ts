@@ -1,8 +1,8 @@
 /**
- * The conformance kit: everything that Baton expects of an engine, tried on a real one.
+ * The conformance kit: runs everything that Baton expects of an engine on a real engine.
  *
- * Framework-free: the caller asserts that `report.passed` and prints `describeFailures(report)`. One engine lives
- * through all checks in order, as in a worker; a second one is never started.
+ * Independent of test frameworks: the caller asserts `report.passed` and prints `describeFailures(report)`. One
+ * engine runs through all checks in order, as in a worker; a second one is never started.
  */
 import { sleep } from '../../base/index.ts'
 import {
@@ -42,7 +42,7 @@ import type { Engine } from '../engine.ts'
 type Check = readonly [
   name: string,
   run: (subject: ConformanceSubject) => Promise<void>,
-  /** Checks whose fault this one would find again, by another name. */
+  /** Checks whose fault this check would find again under another name. */
   needs?: readonly string[],
 ]
 
@@ -86,7 +86,7 @@ export async function runConformance(
   )
   try {
     await runAll(factory, options, report)
-    // What was left behind fails in a later turn of the event loop.
+    // Promises and timers left behind fail in a later turn of the event loop.
     if (options.clock !== undefined) await sleep(options.clock, LATE_MS)
   } finally {
     stray.close()
@@ -104,7 +104,7 @@ async function runAll(
   if (engine === null) return
   const subject = new ConformanceSubject(engine, options, report)
   if (await checkStart(subject)) await runChecks(CHECKS, subject)
-  // What failed to start must be able to go.
+  // Even an engine that failed to start must be able to clean up.
   else await checkCleanupWithoutStart(subject, 'cleanup-failed')
   const second = await made(factory, report)
   if (second === null) return
@@ -140,7 +140,7 @@ async function checkHeld(subject: ConformanceSubject): Promise<void> {
 async function checkObserve(subject: ConformanceSubject): Promise<void> {
   try {
     const check = new ObserverCheck(subject.report, () => subject.config)
-    // As in a worker, an engine may take them apart.
+    // Destructured in some engines, so the methods must not depend on `this`.
     subject.engine.observe?.({
       kvEvents: (dpRank, events) => check.kvEvents(dpRank, events),
       load: (report) => check.load(report),

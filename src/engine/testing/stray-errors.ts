@@ -1,9 +1,9 @@
 /**
- * What an engine lets fail outside any call of the contract: a promise without a handler, a timer that throws. In a worker
- * either would end the process, with every stream that it serves.
+ * Detects failures of an engine outside any call of the contract: an unhandled rejection, a timer that throws. In a
+ * worker either would end the process with all its streams.
  *
- * For as long as the kit runs it takes the place of whoever listens otherwise (a test runner would fail the whole file and
- * name no rule). Without Node's `process` nothing is watched.
+ * While the kit runs it replaces other listeners (a test runner would fail the whole file without naming a rule).
+ * Without Node's `process` nothing is watched.
  */
 type Listener = (thrown: unknown) => void
 
@@ -29,7 +29,7 @@ export class StrayErrors {
     }
   }
 
-  /** Those who listened before do so again. */
+  /** Restores the previous listeners. */
   close(): void {
     for (const [event, listeners] of this.#before) {
       this.#process?.removeAllListeners(event)
