@@ -25,7 +25,8 @@ export function serveBanner(
   const [first] = cards
   const model = first === undefined ? '' : (servedModelNames(first.engine)[0] ?? '')
   const body = JSON.stringify({
-    model,
+    // Upstreams that do not answer yet have no name for it; the first model that serves takes a request without one.
+    ...(model === '' ? {} : { model }),
     messages: [{ role: 'user', content: QUESTION }],
     stream: true,
   })
