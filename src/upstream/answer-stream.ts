@@ -35,6 +35,7 @@ export class AnswerStream implements UpstreamSink {
   #call: UpstreamCall | null = null
   #body: Body = 'events'
   #status = 0
+  #retryAfter: string | undefined
   readonly #kept: Buffer[] = []
   #keptBytes = 0
   #hasEnded = false
@@ -99,6 +100,12 @@ export class AnswerStream implements UpstreamSink {
       this.#letGo()
       return
     }
+    if (status === 429) this.#retryAfter = headers.get('retry-after')
+    const coding = headers.get('content-encoding') ?? 'identity'
+    if (coding !== 'identity') {
+      this.#fail(codedAnswer(coding, status))
+      return
+    }
     if (status !== 200) this.#body = 'error'
     else if (this.#written.isWhole === true) this.#body = 'whole'
     else {
@@ -130,7 +137,7 @@ export class AnswerStream implements UpstreamSink {
     if (this.#hasEnded) return
     const text = Buffer.concat(this.#kept).toString('utf8')
     if (this.#body === 'error') {
-      this.#fail(errorOfResponse(this.#status, text))
+      this.#fail(errorOfResponse(this.#status, text, this.#retryAfter))
       return
     }
     try {
@@ -140,9 +147,11 @@ export class AnswerStream implements UpstreamSink {
       this.#fail(BatonError.from(thrown, 'backend.unknown'))
       return
     }
+    // A whole document that says nothing is an answer: another one would not say more.
+    const answered = this.#body === 'whole' ? { upstreamStatus: this.#status } : {}
     this.#atEnd(
       new BatonError('transport.disconnected', 'the engine ended its answer without a reason', {
-        data: { stage: 'upstream' },
+        data: { stage: 'upstream', ...answered },
       }),
     )
   }
@@ -217,4 +226,14 @@ export class AnswerStream implements UpstreamSink {
     if (this.#body === 'error') this.onEnd()
     else this.#fail(new BatonError('transport.protocol', 'the answer of the engine is too long'))
   }
+}
+
+/** No coding is asked for, and none is read. */
+function codedAnswer(coding: string, status: number): BatonError {
+  const shown = /^[\w-]{1,20}$/.test(coding) ? ` (${coding})` : ''
+  return new BatonError(
+    'transport.protocol',
+    `the engine compresses its answers${shown}: turn that off there, or in the proxy before it`,
+    { data: { stage: 'upstream', upstreamStatus: status } },
+  )
 }

@@ -264,6 +264,21 @@ describe('http server', () => {
     socket.destroy()
   })
 
+  it('more than the limit at once - a client that reads gets it', async () => {
+    const long = 'x'.repeat(3_000_000)
+    const trial = await serve(
+      async () =>
+        streamOf((writer) => {
+          writer.write(long, true)
+          writer.end()
+        }),
+      { bufferedBytesMax: 300_000 },
+    )
+    const response = await fetch(url(trial))
+    expect((await response.text()).length).toBe(long.length)
+    expect(trial.slowReaders).toEqual([])
+  })
+
   it('many clients that do not read - the slowest are cut off at the limit over all of them', async () => {
     const piece = 'x'.repeat(65_536)
     const ended: string[] = []

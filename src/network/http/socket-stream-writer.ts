@@ -138,7 +138,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     const ascii = this.#ascii
     this.#pending = ''
     this.#ascii = true
-    if (!this.#hand(text, ascii)) this.#unsent.wrote(this.#reply)
+    if (!this.#hand(text, ascii)) this.#unsent.wrote(this.#reply, text.length)
   }
 
   /** False: more waits in the socket than it likes; most clients read, and then the response need not be looked at. */

@@ -48,11 +48,11 @@ export class UnsentBytes {
     this.#onCut = onCut
   }
 
-  /** After something was written to the reply. */
-  wrote(reply: SentReply): void {
+  /** After so many bytes were written to the reply: the client has had no time yet to read these. */
+  wrote(reply: SentReply, written: number): void {
     const bytes = reply.res.writableLength
     if (bytes < NOTICE_BYTES) return
-    if (bytes > this.#limits.bufferedBytesMax) this.#cut(reply, bytes, 'bufferedBytesMax')
+    if (bytes - written > this.#limits.bufferedBytesMax) this.#cut(reply, bytes, 'bufferedBytesMax')
     else this.#watch(reply)
   }
 

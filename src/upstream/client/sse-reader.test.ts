@@ -23,6 +23,23 @@ describe('SseReader', () => {
     expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
   })
 
+  it('lines that end with CR alone - the same in every cut', () => {
+    const bytes = Buffer.from(TEXT.replaceAll(/\r\n|\n/g, '\r'))
+    const expected = ['{"a":1}', 'two', '1\n2', 'größe', '[DONE]']
+    expect(eventsOf([bytes])).toEqual(expected)
+    for (let cut = 1; cut < bytes.length; cut++) {
+      expect(eventsOf([bytes.subarray(0, cut), bytes.subarray(cut)])).toEqual(expected)
+    }
+    expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
+  })
+
+  it('lines that end with CR alone - an event is told when it is there', () => {
+    const seen: string[] = []
+    const reader = new SseReader((data) => seen.push(data))
+    for (const event of ['one', 'two', 'three']) reader.push(Buffer.from(`data: ${event}\r\r`))
+    expect(seen).toEqual(['one', 'two', 'three'])
+  })
+
   it.each<[string, string, number]>([
     ['lines of one event, without its end', `data: ${'x'.repeat(1 << 20)}\n`, 17],
     ['one line, without its end', 'x'.repeat(1 << 20), 17],

@@ -1,13 +1,14 @@
 /**
  * Server-sent events of an engine: bytes in any pieces to the text behind `data:`.
  *
- * Comment lines, other fields and empty events are left out. An event is complete with its empty line; what is left at
+ * Lines end with LF, CR LF or CR. Comment lines, other fields and empty events are left out. An event is complete with its empty line; what is left at
  * the end of the body counts as well, as some servers forget the last one.
  */
 import { BatonError } from '../../base/index.ts'
 
 const EVENT_BYTES_MAX = 16 * 2 ** 20
 const LF = 10
+const CR = 13
 
 export class SseReader {
   readonly #onData: (data: string) => void
@@ -16,6 +17,8 @@ export class SseReader {
   #pendingBytes = 0
   #data: string | null = null
   #isFirstLine = true
+  /** The server ends lines with CR alone: one at the end of what came is an end, too. */
+  #endsWithCr = false
 
   constructor(onData: (data: string) => void) {
     this.#onData = onData
@@ -28,18 +31,42 @@ export class SseReader {
     for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, from)) {
       const piece = bytes.subarray(from, at)
       from = at + 1
-      if (this.#pendingBytes === 0) this.#line(piece.toString('utf8'))
-      else {
-        this.#pending.push(piece)
-        this.#line(this.#takePending())
-      }
+      this.#lines(piece)
     }
     if (from === bytes.length) return
+    from = this.#bareLines(bytes, from)
     // A copy: the view is not ours to keep.
     const rest = Buffer.from(bytes.subarray(from))
     this.#pending.push(rest)
     this.#pendingBytes += rest.length
     if (this.#pendingBytes > EVENT_BYTES_MAX) throw tooLong()
+  }
+
+  /** Lines that end with CR alone in what has no LF. Returns where the rest begins. */
+  #bareLines(bytes: Buffer, from: number): number {
+    const last = bytes.lastIndexOf(CR)
+    if (last < from) return from
+    // The last byte may be the first half of CR LF.
+    const isHalf = last === bytes.length - 1 && !this.#endsWithCr
+    const end = isHalf ? bytes.lastIndexOf(CR, last - 1) : last
+    if (end < from) return from
+    this.#endsWithCr = true
+    const isWhole = last === bytes.length - 1
+    this.#lines(bytes.subarray(from, isWhole ? last + 1 : end + 1))
+    return isWhole ? bytes.length : end + 1
+  }
+
+  /** Without its LF; within there may be lines that end with CR. */
+  #lines(piece: Buffer): void {
+    let text: string
+    if (this.#pendingBytes === 0) text = piece.toString('utf8')
+    else {
+      this.#pending.push(piece)
+      text = this.#takePending()
+    }
+    const ended = text.endsWith('\r') ? text.slice(0, -1) : text
+    if (!ended.includes('\r')) this.#line(ended)
+    else for (const line of ended.split('\r')) this.#line(line)
   }
 
   #takePending(): string {
@@ -50,12 +77,11 @@ export class SseReader {
   }
 
   end(): void {
-    if (this.#pendingBytes > 0) this.#line(this.#takePending())
+    if (this.#pendingBytes > 0) this.#lines(Buffer.alloc(0))
     this.#flush()
   }
 
-  #line(written: string): void {
-    const ended = written.endsWith('\r') ? written.slice(0, -1) : written
+  #line(ended: string): void {
     // A byte order mark is none of the text.
     const line = this.#isFirstLine && ended.startsWith('\ufeff') ? ended.slice(1) : ended
     this.#isFirstLine = false

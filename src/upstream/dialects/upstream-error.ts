@@ -26,9 +26,27 @@ const INSIDE = new RegExp(
   'i',
 )
 
-export function errorOfResponse(status: number, text: string): BatonError {
+export function errorOfResponse(
+  status: number,
+  text: string,
+  /** The header of a 429, in seconds. */
+  retryAfter?: string,
+): BatonError {
   const json = jsonOf(text)
-  return upstreamError(status, messageIn(json) ?? '', isRecord(json) ? json : null)
+  const shape = isRecord(json) ? json : null
+  return upstreamError(status, messageIn(json) ?? '', shape, retryAfterIn(retryAfter))
+}
+
+/** What is neither an answer nor a refusal: it says nothing of the request. */
+export function redirected(status: number): BatonError {
+  return new BatonError('backend.unknown', `the engine answered ${status} instead of an answer`, {
+    data: { stage: 'upstream', upstreamStatus: status },
+  })
+}
+
+function retryAfterIn(header: string | undefined): { readonly retryAfterMs?: number } {
+  if (header === undefined || !/^\d{1,5}$/.test(header)) return {}
+  return { retryAfterMs: 1000 * Number(header) }
 }
 
 /** An error event in a stream that had begun well; null: the event is none. */
@@ -47,7 +65,9 @@ function upstreamError(
   status: number,
   message: string,
   json: Readonly<Record<string, unknown>> | null,
+  wait: { readonly retryAfterMs?: number } = {},
 ): BatonError {
+  if (status < 400) return redirected(status)
   const data = { stage: 'upstream', upstreamStatus: status }
   const cause = new Error(`upstream answered ${status}: ${message.slice(0, 2000)}`)
   const shown = publicMessage(message)
@@ -58,7 +78,7 @@ function upstreamError(
   }
   if (status === 429) {
     return new BatonError('capacity.worker_overloaded', `the engine has no capacity${because}`, {
-      data,
+      data: { ...data, ...wait },
       cause,
     })
   }

@@ -20,15 +20,9 @@ import type {
   UpstreamRequest,
   UpstreamSink,
 } from '../client/upstream-client.ts'
-import { errorOfResponse } from '../dialects/upstream-error.ts'
+import { errorOfResponse, redirected } from '../dialects/upstream-error.ts'
 import { EventCutter } from './event-cutter.ts'
-import {
-  hiddenFailure,
-  hiddenFault,
-  hiddenRefusal,
-  redirected,
-  shownHeaders,
-} from './shown-answer.ts'
+import { hiddenFailure, hiddenFault, hiddenRefusal, shownHeaders } from './shown-answer.ts'
 import { UsageOfEvents, usageOfWhole, UsageTail } from './usage-tail.ts'
 
 /** A longer answer is passed on in pieces. */

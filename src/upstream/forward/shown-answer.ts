@@ -1,7 +1,7 @@
 /**
  * What of an engine's answer a client may see: headers by name, and texts of errors without the engine's inside.
  */
-import { BatonError } from '../../base/index.ts'
+import type { BatonError } from '../../base/index.ts'
 import { errorOfResponse, holdsInside } from '../dialects/upstream-error.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
 
@@ -44,10 +44,4 @@ export function hiddenFault(text: string): BatonError | null {
   if (!reportsFailure(text)) return null
   const decoded = Buffer.from(text, 'latin1').toString('utf8')
   return holdsInside(decoded) ? errorOfResponse(500, decoded) : null
-}
-
-export function redirected(status: number): BatonError {
-  return new BatonError('backend.unknown', `the engine answered ${status} instead of an answer`, {
-    data: { stage: 'upstream', upstreamStatus: status },
-  })
 }

@@ -1,0 +1,54 @@
+/** Answers of an upstream that cannot be read, or say nothing, in front of a gateway: an error at once, none of the client's. */
+import { gzipSync } from 'node:zlib'
+import { expect, it, onTestFinished } from 'vitest'
+import { engineServer, startGateway } from '../forward/gateway-kit.ts'
+import { jsonResponse } from './transcripts.ts'
+
+const CLOSE = 'Connection: close\r\n\r\n'
+const whole = (type: string, body: string): string =>
+  `HTTP/1.1 200 OK\r\nContent-Type: ${type}\r\nContent-Length: ${body.length}\r\n${CLOSE}${body}`
+
+const GZIP = Buffer.concat([
+  Buffer.from(
+    `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n${CLOSE}`,
+  ),
+  gzipSync('data: {"choices":[{"text":"hi","finish_reason":"stop"}]}\n\n'),
+])
+
+it.each<[string, () => Buffer | string, number, string]>([
+  ['gzip', () => GZIP, 502, 'compresses its answers (gzip)'],
+  ['HTML', () => whole('text/html', '<html>'), 503, 'without a reason'],
+  ['nothing', () => whole('application/json', ''), 503, 'without a reason'],
+  [
+    'a redirect',
+    () => `HTTP/1.1 307 X\r\nLocation: http://10.0.0.9/\r\nContent-Length: 0\r\n${CLOSE}`,
+    500,
+    'the engine answered 307',
+  ],
+  ['204', () => `HTTP/1.1 204 No Content\r\n${CLOSE}`, 500, 'the engine answered 204'],
+  [
+    '429 with Retry-After',
+    () => jsonResponse(429, {}).replace('\r\n', '\r\nRetry-After: 7\r\n'),
+    529,
+    'no capacity',
+  ],
+])('%s - is told after a few attempts', async (name, answer, status, message) => {
+  const server = await engineServer(answer)
+  const flags = { forward: false, model: 'models/storyteller', servedModelName: 'm' }
+  const gateway = await startGateway([{ url: `openai+${server.url}` }], flags)
+  onTestFinished(async () => {
+    await gateway.close()
+    await server.close()
+  })
+  const response = await fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', prompt: 'hi', max_tokens: 4 }),
+  })
+  expect([response.status, await response.text()]).toEqual([
+    status,
+    expect.stringContaining(message),
+  ])
+  expect(server.asked.length).toBeLessThan(8)
+  if (name.startsWith('429')) expect(response.headers.get('retry-after')).toBe('7')
+})
