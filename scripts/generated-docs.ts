@@ -104,11 +104,20 @@ function routerRows(): string[] {
   })
 }
 
+/** The keys of `GROUPS_OF` that stand for several commands. */
+const COMMANDS_OF_GROUP: Readonly<Record<string, readonly string[]>> = {
+  looking: ['top', 'doctor'],
+  laboratory: ['replay', 'compare', 'plan'],
+}
+
 function commandsOf(group: string): string {
   const commands = Object.entries(GROUPS_OF).filter(([, groups]) =>
     (groups as readonly string[]).includes(group),
   )
-  return commands.map(([command]) => `\`baton ${command}\``).join(', ')
+  return commands
+    .flatMap(([command]) => COMMANDS_OF_GROUP[command] ?? [command])
+    .map((command) => `\`baton ${command}\``)
+    .join(', ')
 }
 
 function optionRows(group: string): string[] {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { BLOCKS, linesOf, ROOT } from './docs-code.ts'
+import { BLOCKS, linesOf, PAGES, ROOT } from './docs-code.ts'
 import { BatonsInTurn } from './in-turn.ts'
 
 const batons = new BatonsInTurn()
@@ -77,6 +77,19 @@ describe('blocks of the docs', () => {
       expect(wrong).toEqual([])
     },
   )
+
+  it('commands of baton in a sentence - exist', { timeout: 120_000 }, async () => {
+    const named = PAGES.flatMap((page) => {
+      const text = readFileSync(join(ROOT, page), 'utf8')
+      return [...text.matchAll(/`baton ([a-z]+)/g)].map(([, name = '']) => ({ page, name }))
+    })
+    const wrong: string[] = []
+    for (const { page, name } of named) {
+      const isKnown = (await helpOf([name])).includes(`Usage: baton ${name}`)
+      if (!isKnown) wrong.push(`${page}: baton ${name}`)
+    }
+    expect([named.length > 50, wrong]).toEqual([true, []])
+  })
 
   it('scripts of npm - are in package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
