@@ -1,9 +1,11 @@
 /**
- * Room `network`: bytes between processes.
+ * Room `network`: connections between processes.
  *
- * Owns the HTTP server (`http/`), connections with framing, TLS and authentication (`link/`), the request plane in process and
- * over TCP (`plane/`) and the KV transport (`kv/`). Does not own what a frame means (`wire`) or a reply says (`frontend`, `api`).
- * May use: base, request, kv, wire, engine, worker, frontend, os. For: `host`, `boostr`, `cli`, and programs that embed Baton.
+ * Owns the HTTP server (`http/`), fetches of media (`media/`), connections with framing, TLS and authentication
+ * (`link/`), the request plane in process and over TCP (`plane/`) and the KV transport (`kv/`). Does not own what a
+ * frame means (`wire`) or a reply says (`frontend`, `api`).
+ * May use: base, request, kv, wire, engine, worker, frontend, os. For: `host`, `boostr`, `cli`, and programs that
+ * embed Baton.
  */
 export { HttpServer, TAKEN_PORT_REMEDY } from './http/http-server.ts'
 export type { HttpTls } from './http/http-listener.ts'

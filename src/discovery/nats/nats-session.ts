@@ -195,7 +195,7 @@ export class NatsSession {
         for (const user of this.#users) user.up()
         return
       } catch (thrown) {
-        this.#away(`the bucket ${bucket} cannot be created: ${messageOf(thrown)}`)
+        this.#away(`no bucket ${bucket}: ${messageOf(thrown)}`)
         await pause(RETRY_MS)
       }
     }

@@ -241,7 +241,7 @@ describe('ZmqKvBroadcast', () => {
     const engine = engineOf(new ZmqKvBroadcast({ host: '127.0.0.1' }), { kvReplayPort: port })
     await expect(engine.start(workerIdOf(1))).rejects.toMatchObject({
       code: 'host.address_in_use',
-      message: `port ${port} on 127.0.0.1 is in use: choose another, or 0 for any free one`,
+      message: `port ${port} on 127.0.0.1 is in use: choose another port, or 0 for any free one`,
     })
     await engine.cleanup()
   })

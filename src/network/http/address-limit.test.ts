@@ -20,7 +20,7 @@ async function start(max: number, isExempt: (address: string) => boolean) {
     server.listen(0, '127.0.0.1', resolve)
   })
   const { port } = server.address() as AddressInfo
-  /** Resolves when the connection has stood for a while or has been cut. */
+  /** Resolves when the connection is still open after a while, or was closed. */
   const isKept = async (): Promise<boolean> => {
     const socket = connect(port, '127.0.0.1')
     opened.push(socket)
@@ -40,7 +40,7 @@ async function start(max: number, isExempt: (address: string) => boolean) {
 }
 
 describe('AddressLimit', () => {
-  it('below, at and above the limit - one too many is cut, and told once', async () => {
+  it('below, at and above the limit - one connection too many is closed, and reported once', async () => {
     const { isKept, connections, refused } = await start(2, () => false)
     await isKept()
     await isKept()
@@ -52,7 +52,7 @@ describe('AddressLimit', () => {
     expect(refused).toEqual(['127.0.0.1'])
   })
 
-  it('one that leaves - makes room for another', async () => {
+  it('a connection that ends - makes room for another', async () => {
     const { isKept, connections } = await start(1, () => false)
     await isKept()
     await until('it stands', async () => (await connections()) === 1)
@@ -66,7 +66,7 @@ describe('AddressLimit', () => {
   it.each([
     ['no limit', 0, (): boolean => false],
     ['this machine', 1, (): boolean => true],
-  ] as const)('%s - nothing is cut', async (_, max, isExempt) => {
+  ] as const)('%s - nothing is closed', async (_, max, isExempt) => {
     const { isKept, connections, refused } = await start(max, isExempt)
     for (let i = 0; i < 5; i++) await isKept()
     await until('all stand', async () => (await connections()) === 5)

@@ -1,11 +1,11 @@
 /**
- * How many connections one address may have at a time, so that one client cannot take all. Connections of this machine are
- * not counted: they come from a proxy as often as from a client.
+ * Limits the connections of one address, so that one client cannot take all. Connections from this machine are not
+ * counted, because they often come from a proxy.
  */
 import type { Socket } from 'node:net'
 import { isLoopback } from '../../os/index.ts'
 
-/** Somebody at the limit tries again and again: that is reported once in so long. */
+/** A client at the limit may retry continuously, so refusals are reported at most once in this time. */
 const REPORT_MS = 60_000
 
 export class AddressLimit {
@@ -23,7 +23,7 @@ export class AddressLimit {
     this.#onRefused = onRefused
   }
 
-  /** Destroys a connection that is one too many. */
+  /** Destroys a connection above the limit. */
   readonly admit = (socket: Socket): void => {
     const { remoteAddress } = socket
     if (this.#max === 0 || remoteAddress === undefined) return

@@ -10,7 +10,7 @@ function wholeOf(announced: number, pieces: readonly string[], bytesMax = 2 * MI
 }
 
 describe('BodyPieces', () => {
-  it('no piece, one, several - the whole, whatever was announced', () => {
+  it('no piece, one, several - the whole body, whatever length was announced', () => {
     for (const announced of [0, Number.NaN, 2, 4, 6, 9, MIB, MIB + 1, -1]) {
       expect(wholeOf(announced, [])).toBe('')
       expect(wholeOf(announced, ['one'])).toBe('one')
@@ -18,7 +18,7 @@ describe('BodyPieces', () => {
     }
   })
 
-  it('the limit of bytes - is reached, not passed', () => {
+  it('the limit of bytes - may be reached, not exceeded', () => {
     expect(wholeOf(0, ['1234', '567'], 7)).toBe('1234567')
     expect(wholeOf(7, ['1234', '567'], 7)).toBe('1234567')
     expect(wholeOf(0, ['1234', '5678'], 7)).toBeNull()
@@ -32,7 +32,7 @@ describe('BodyPieces', () => {
     expect(bytes.equals(body.whole())).toBe(true)
   })
 
-  it('a piece that is used again by who read it - does not change what was added', () => {
+  it('a piece whose buffer is reused by its reader - does not change the added bytes', () => {
     const piece = Buffer.from('abc')
     const body = new BodyPieces(6, 6)
     body.add(piece)

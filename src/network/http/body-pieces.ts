@@ -1,12 +1,12 @@
 /**
- * The body of a request as it comes, in one piece at its end.
+ * Collects the body of a request and returns it in one piece at its end.
  *
- * A body of several pieces is copied into one buffer as they come, when its length was said: a piece that is kept until the
- * end lives long enough to be moved to the old generation, and with bodies of hundreds of kilobytes most of what the
- * garbage collector did was to look for such pieces.
+ * If its length was announced, a body of several pieces is copied into one buffer as it arrives. A piece that is
+ * kept until the end lives long enough to be moved to the old generation; with bodies of hundreds of kilobytes most
+ * of the garbage collector's work was to look for such pieces.
  */
 
-/** More is not set aside for what has only been announced. */
+/** At most this many bytes are allocated for a length that was only announced. */
 const ANNOUNCED_BYTES_MAX = 1024 * 1024
 const EMPTY = new Uint8Array(0)
 
@@ -14,17 +14,17 @@ export class BodyPieces {
   readonly #announced: number
   readonly #bytesMax: number
   #bytes = 0
-  /** Of the announced length; null: the first piece was all of it, or nothing was announced that can be believed. */
+  /** Has the announced length; null: the first piece was the whole body, or no credible length was announced. */
   #buffer: Buffer | null = null
   #pieces: Buffer[] = []
 
-  /** `announced`: of the head; 0 or what is no number: not said. */
+  /** `announced`: the content-length; 0 or NaN: none. */
   constructor(announced: number, bytesMax: number) {
     this.#announced = announced
     this.#bytesMax = bytesMax
   }
 
-  /** False: it is over the limit, and nothing is kept. */
+  /** False: the limit is exceeded, and nothing is kept. */
   add(piece: Buffer): boolean {
     const at = this.#bytes
     this.#bytes = at + piece.length
@@ -45,7 +45,7 @@ export class BodyPieces {
     return true
   }
 
-  /** Of a body that has ended and is within the limit. */
+  /** The whole body, after its end. */
   whole(): Uint8Array {
     if (this.#buffer !== null) return this.#buffer.subarray(0, this.#bytes)
     return this.#pieces.length === 1 ? (this.#pieces[0] ?? EMPTY) : Buffer.concat(this.#pieces)

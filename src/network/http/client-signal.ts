@@ -1,12 +1,13 @@
 /**
- * Tells a request that its client has gone. One for every request, so it is no EventTarget: a flag and a list.
+ * Tells a request that its client has disconnected. There is one per request, so it is a flag and a list instead of
+ * an EventTarget.
  */
 import type { CancelSignal } from '../../base/index.ts'
 
 export class ClientSignal implements CancelSignal {
   #aborted = false
   #reason: string | undefined
-  /** Most requests have one at a time. */
+  /** Most requests have a single listener at a time. */
   #listener: (() => void) | null = null
   #others: (() => void)[] | null = null
 
@@ -14,7 +15,7 @@ export class ClientSignal implements CancelSignal {
     return this.#aborted
   }
 
-  /** Absent: the client has left by itself. */
+  /** Absent: the client disconnected by itself. */
   get reason(): string | undefined {
     return this.#reason
   }

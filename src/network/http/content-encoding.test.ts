@@ -41,7 +41,7 @@ describe('compressed bodies', () => {
     ['deflate', deflateSync],
     ['br', brotliCompressSync],
     ['identity', (bytes: Buffer) => bytes],
-  ] as const)('%s - is decoded, and handed on as plain', async (encoding, encode) => {
+  ] as const)('%s - is decoded, and passed on as plain bytes', async (encoding, encode) => {
     const { status, text } = await post(encode(plain(300)), encoding)
     expect({ status, text }).toEqual({ status: 200, text: '300 undefined hello' })
   })
@@ -51,11 +51,11 @@ describe('compressed bodies', () => {
     [LIMIT, 200],
     [LIMIT + 1, 413],
     [50_000_000, 413],
-  ])('%i bytes once decoded - %i', async (length, status) => {
+  ])('%i bytes after decoding - %i', async (length, status) => {
     expect((await post(gzipSync(plain(length)), 'gzip')).status).toBe(status)
   })
 
-  it('an encoding that is not known - 415 that names it', async () => {
+  it('an unknown encoding - 415 that names it', async () => {
     const reply = await post(plain(10), 'zstd')
     expect(reply.status).toBe(415)
     expect(reply.text).toContain('zstd')
@@ -63,7 +63,7 @@ describe('compressed bodies', () => {
   })
 
   it.each(['gzip', 'deflate', 'br'])(
-    'bytes that are no %s, or end too early - 400',
+    'bytes that are no valid %s, or are incomplete - 400',
     async (encoding) => {
       expect((await post(plain(10), encoding)).status).toBe(400)
       const whole =

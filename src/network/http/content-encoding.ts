@@ -1,6 +1,6 @@
 /**
- * Bodies that a client has compressed: decoded within the limit that holds for the plain body, so that a small body cannot
- * become a large one.
+ * Decodes compressed request bodies, within the size limit of the plain body, so that a small body cannot expand
+ * without limit.
  */
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
@@ -14,8 +14,8 @@ const DECODERS = {
 } as const
 
 /**
- * The plain bytes; null when they are more than `bytesMax`. Throws `request.unsupported_media` for an encoding that is not
- * known, `request.invalid_argument` for bytes that are not what the header says.
+ * The plain bytes; null when there are more than `bytesMax`. Throws `request.unsupported_media` for an unknown
+ * encoding, and `request.invalid_argument` for bytes that do not have the announced encoding.
  */
 export async function decodeContent(
   body: Uint8Array,

@@ -1,9 +1,10 @@
 /**
- * The listening side of HTTP: plain HTTP/1.1, or TLS with HTTP/2 where the client offers it (ALPN) and HTTP/1.1 otherwise.
+ * The listening side of HTTP: plain HTTP/1.1, or TLS with HTTP/2 if the client offers it (ALPN) and HTTP/1.1
+ * otherwise.
  *
- * Owns: what is the same for both and differs in Node (how to end connections), and the bounds of slow and many senders.
- * HTTP/2 goes through Node's compatibility API: a stream of it looks like a request and a response of HTTP/1.1, but for what
- * `isHttp2` marks.
+ * Owns what both need and Node does differently (ending connections), and the limits for slow senders and for the
+ * number of requests. HTTP/2 uses Node's compatibility API: a stream looks like a request and a response of
+ * HTTP/1.1, except where `isHttp2` is checked.
  */
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -26,7 +27,7 @@ const DEFAULT_SLOW_SENDERS: SlowSenderLimits = {
   checkMs: 5_000,
 }
 const KEEP_ALIVE_MS = 65_000
-/** Requests at a time on one connection of HTTP/2. */
+/** Most concurrent requests on one HTTP/2 connection. */
 const STREAMS_MAX = 256
 
 export class HttpListener {
@@ -52,14 +53,14 @@ export class HttpListener {
     else this.server = this.#secureServer(tls, bounds, onRequest, slow)
   }
 
-  /** For connections that come from now on. */
+  /** Applies to new connections. */
   setTls(tls: HttpTls): void {
     if ('setSecureContext' in this.server) {
       this.server.setSecureContext({ ...tls, minVersion: 'TLSv1.2' })
     }
   }
 
-  /** Connections without a request end; others after their last one. */
+  /** Closes connections without a request; others close after their last one. */
   closeIdle(): void {
     if ('closeIdleConnections' in this.server) this.server.closeIdleConnections()
     for (const session of this.#sessions) session.close()
@@ -76,7 +77,7 @@ export class HttpListener {
     onRequest: OnRequest,
     { headMs, requestMs }: SlowSenderLimits,
   ): Http2SecureServer {
-    // Loaded with the first certificate: it is a twentieth of the CPU of a start.
+    // Loaded with the first certificate, because loading takes a twentieth of the CPU time of a start.
     const { createSecureServer } = process.getBuiltinModule('node:http2')
     const server = createSecureServer(
       {
@@ -89,7 +90,7 @@ export class HttpListener {
       },
       boundedHead(onRequest) as unknown as Parameters<typeof createSecureServer>[1],
     )
-    // Node takes none of them as an option here, and has longer ones of its own.
+    // Node does not accept these as options here, and its defaults are longer.
     Object.assign(server, bounds)
     limitHttp2(server, { headMs, requestMs, idleMs: KEEP_ALIVE_MS })
     server.on('connection', (socket) => {
@@ -108,7 +109,7 @@ export function isHttp2({ httpVersionMajor }: IncomingMessage): boolean {
   return httpVersionMajor === 2
 }
 
-/** Of an HTTP/2 request, as HTTP/1.1 has them: without the fields that begin with a colon, with `host`. */
+/** The headers of an HTTP/2 request as in HTTP/1.1: without pseudo-headers, with `host`. */
 export function plainHeaders(headers: IncomingMessage['headers']): Record<string, string> {
   const plain: Record<string, string> = {}
   for (const [name, value] of Object.entries(headers)) {

@@ -63,14 +63,17 @@ describe('http server', () => {
     ['http://baton.example', '/ ? '],
     ['/http://x/y', '/http://x/y ? '],
     ['*', '* ? '],
-  ])('target %s - a whole address is its path, as a proxy may write it', async (target, seen) => {
-    const trial = await serve(async ({ path, query }) => text(`${path} ? ${query}`))
-    const answer = await rawExchange(
-      trial.server.port,
-      `OPTIONS ${target} HTTP/1.1\r\nHost: baton.example\r\nConnection: close\r\n\r\n`,
-    )
-    expect(answer).toContain(`\r\n\r\n${seen}`)
-  })
+  ])(
+    'target %s - of an absolute URL only the path is used, because a proxy may send one',
+    async (target, seen) => {
+      const trial = await serve(async ({ path, query }) => text(`${path} ? ${query}`))
+      const answer = await rawExchange(
+        trial.server.port,
+        `OPTIONS ${target} HTTP/1.1\r\nHost: baton.example\r\nConnection: close\r\n\r\n`,
+      )
+      expect(answer).toContain(`\r\n\r\n${seen}`)
+    },
+  )
 
   it('request - becomes a value: method, path, query, headers, body', async () => {
     const seen: HttpRequest[] = []
@@ -89,7 +92,7 @@ describe('http server', () => {
     expect(new TextDecoder().decode(request?.body)).toBe('hello')
   })
 
-  it('body - below and at the limit passes, one byte above is 413 and never reaches the handler', async () => {
+  it('body - up to the limit it is accepted, one byte above is 413 and never reaches the handler', async () => {
     let calls = 0
     const trial = await serve(
       async (request) => {
@@ -113,7 +116,7 @@ describe('http server', () => {
     ])
   })
 
-  it('body - one without end is cut off', async () => {
+  it('body - one without an end is cut off', async () => {
     const trial = await serve(async () => text('ok'), { bodyBytesMax: 100, refusedBodyMs: 200 })
     const answer = await rawExchange(
       trial.server.port,
@@ -122,7 +125,7 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 413/)
   })
 
-  it('body - chunked and over the limit is 413 as well', async () => {
+  it('body - chunked and above the limit is 413 as well', async () => {
     const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
     const answer = await rawExchange(
       trial.server.port,
@@ -131,7 +134,7 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 413/)
   })
 
-  it('body - a client that leaves before its end has asked for nothing', async () => {
+  it('body - a client that disconnects before its end causes no request', async () => {
     let calls = 0
     const trial = await serve(async () => {
       calls += 1
@@ -162,7 +165,7 @@ describe('http server', () => {
     expect(calls).toBe(0)
   })
 
-  it('a reply that needs no body - a client that never ends is cut off after it', async () => {
+  it('a reply that needs no body - a client that sends without end is disconnected', async () => {
     const early = { status: 401, headers: {}, body: '' }
     const trial = await serve(async () => text('ok'), { bodyBytesMax: 100, early })
     const answer = await rawExchange(
@@ -172,7 +175,7 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 401[^]*connection: close/i)
   })
 
-  it('stream - text of many turns arrives whole, ASCII and not', async () => {
+  it('stream - text written in many turns arrives complete, ASCII and other', async () => {
     const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
     const trial = await serve(async () =>
       streamOf((writer) => {
@@ -189,7 +192,7 @@ describe('http server', () => {
     expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
   })
 
-  it('stream - what is written in one turn leaves as one chunk', async () => {
+  it('stream - text written in one turn is sent as one chunk', async () => {
     const trial = await serve(async () =>
       streamOf((writer) => {
         setImmediate(() => {
@@ -205,7 +208,7 @@ describe('http server', () => {
     expect(answer).toContain('\r\n3\r\nabc\r\n0\r\n')
   })
 
-  it('stream - a client that leaves aborts the signal; later writes go nowhere', async () => {
+  it('stream - a client that disconnects aborts the signal; later writes are ignored', async () => {
     let gone: CancelSignal | null = null
     let writer: StreamWriter | null = null
     const trial = await serve(async (request) => {
@@ -227,7 +230,7 @@ describe('http server', () => {
     expect(trial.faults).toEqual([])
   })
 
-  it('stream - a client that does not read is cut off at the buffer limit', async () => {
+  it('stream - a client that does not read is disconnected at the buffer limit', async () => {
     let aborted = false
     let reason: unknown
     const trial = await serve(
@@ -279,7 +282,7 @@ describe('http server', () => {
     expect(trial.slowReaders).toEqual([])
   })
 
-  it('many clients that do not read - the slowest are cut off at the limit over all of them', async () => {
+  it('many clients that do not read - the slowest are disconnected at their common limit', async () => {
     const piece = 'x'.repeat(65_536)
     const ended: string[] = []
     const trial = await serve(
@@ -290,7 +293,7 @@ describe('http server', () => {
           ended.push(request.path)
         })
         return streamOf((writer) => {
-          // A third as much to one of them.
+          // One of them gets a third of the text of the others.
           let left = request.path === '/small' ? 80 : 240
           const tick = (): void => {
             if (isGone || left-- === 0) return
@@ -315,7 +318,7 @@ describe('http server', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  it('handler - an internal error is reported and refused without its text', async () => {
+  it('handler - an internal error is reported and answered without its text', async () => {
     const trial = await serve(() => Promise.reject(new Error('secret path')))
     const reply = await fetch(url(trial))
     expect(reply.status).toBe(500)
@@ -327,7 +330,7 @@ describe('http server', () => {
     'Host: a\r\nHOST: b',
     'Host: a\r\nAuthorization: Bearer x\r\nauthorization: Bearer x',
     'Host: a\r\nx-api-key: b\r\nX-API-Key: c',
-  ])('%j - 400 and the end of the connection, whatever they say', async (repeated) => {
+  ])('%j - 400 and the connection is closed, whatever the values', async (repeated) => {
     const trial = await serve(async () => text('ok'))
     const next = 'GET /next HTTP/1.1\r\nhost: a\r\n\r\n'
     const heard = await rawExchange(
@@ -337,7 +340,7 @@ describe('http server', () => {
     expect(heard.match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 400'])
   })
 
-  it('several x-request-id headers - the first counts', async () => {
+  it('several x-request-id headers - the first one counts', async () => {
     const trial = await serve(async ({ headers }) => text(`id ${headers['x-request-id']}.`))
     const ask = (ids: string): Promise<string> =>
       rawExchange(trial.server.port, `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${ids}\r\n`)
@@ -351,7 +354,7 @@ describe('http server', () => {
     expect((await fetch(url(trial))).statusText).toBe('Overloaded')
   })
 
-  it('close - what is cut off may say a last word', async () => {
+  it('close - a reply that is cut off may write a last event', async () => {
     let writer: StreamWriter | null = null
     const trial = await serve(async () =>
       streamOf((opened) => {
@@ -368,7 +371,7 @@ describe('http server', () => {
     expect([cutOff, await reply.text()]).toEqual([1, 'begun ended here'])
   })
 
-  it('listen - a port in use says so and names the flag', async () => {
+  it('listen - a port in use is reported with the name of the flag', async () => {
     const trial = await serve(async () => text('ok'))
     await expect(
       HttpServer.listen({
@@ -397,7 +400,7 @@ describe('http server', () => {
     expect(await closed).toBe(0)
   })
 
-  it('close - cuts off what outlives the grace, and has told it when it returns', async () => {
+  it('close - cuts off requests after the grace period, and they know it when close returns', async () => {
     const signals: CancelSignal[] = []
     const trial = await serve(({ path, signal }) => {
       signals.push(signal)

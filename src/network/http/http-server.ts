@@ -1,8 +1,9 @@
 /**
- * node:http on one side, HTTP as values on the other.
+ * Adapts node:http to HTTP requests and replies as values.
  *
- * Owns: sockets of clients, body limits, the end of a connection, and how a stream's text reaches its socket.
- * Does not own: what any request means (room `frontend`).
+ * Owns: sockets of clients, limits of bodies, the end of a connection, and how the text of a stream reaches its
+ * socket.
+ * Does not own: the meaning of requests (room `frontend`).
  */
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -25,28 +26,31 @@ import type { SentReply, SlowReader, StreamLimits } from './unsent-bytes.ts'
 export interface HttpServerOptions {
   readonly host: string
   readonly port: number
-  /** Asked when the head of a request is there; never throws. */
+  /** Called when the head of a request has arrived; never throws. */
   readonly open: (head: HttpHead) => OpenRequest
-  /** An internal error while answering: reported, and the client's reply is `refuse`'s. */
+  /** Called for an internal error while answering; the client gets the reply of `refuse`. */
   readonly onFault: (error: unknown) => void
   readonly streamLimits?: Partial<StreamLimits>
-  /** A client that did not read was cut off. */
+  /** Called when a client was disconnected because it did not read. */
   readonly onSlowReader?: (reader: SlowReader) => void
-  /** Other processes listen on the same port, and the kernel spreads connections over them (Node 24). */
+  /** True: other processes listen on the same port, and the kernel distributes connections (Node 24). */
   readonly sharesPort?: boolean
   /** Absent: plain HTTP. */
   readonly tls?: HttpTls
   readonly slowSenders?: SlowSenderLimits
-  /** How long a client whose body is refused may send on, for it reads no answer before. */
+  /**
+   * Milliseconds that a client may continue to send a refused body, because many read the answer only afterwards.
+   */
   readonly refusedBodyMs?: number
-  /** Connections of one address at a time, this machine's not counted; absent or 0: no limit. */
+  /** Most connections of one address, except this machine; absent or 0: no limit. */
   readonly connectionsPerAddress?: number
-  /** An address had as many connections as it may; told once a minute. */
+  /** Called when an address has reached its limit; at most once a minute. */
   readonly onTooManyConnections?: (address: string) => void
 }
 
-/** Of the port that users choose. */
-export const TAKEN_PORT_REMEDY = 'stop what listens there, or choose another with --port'
+/** The advice for a port that the user has chosen. */
+export const TAKEN_PORT_REMEDY =
+  'stop the process that listens there, or choose another port with --port'
 
 export class HttpServer {
   readonly #listener: HttpListener
@@ -76,7 +80,7 @@ export class HttpServer {
     this.#listener.server.on('connection', limit.admit)
   }
 
-  /** Resolves when the port is bound; throws `host.address_in_use` with what to do. */
+  /** Resolves when the port is bound; throws `host.address_in_use` with advice. */
   static async listen(options: HttpServerOptions): Promise<HttpServer> {
     const server = new HttpServer(options)
     await new Promise<void>((resolve, reject) => {
@@ -85,7 +89,7 @@ export class HttpServer {
         reject(listenError(error, options, TAKEN_PORT_REMEDY))
       })
       const { port, host, sharesPort = false } = options
-      // Types of Node 20 do not know `reusePort`.
+      // The type definitions of Node 20 lack `reusePort`.
       const shared: Record<string, boolean> = sharesPort ? { reusePort: true, exclusive: true } : {}
       listening.listen({ port, host, ...shared }, resolve)
     })
@@ -96,7 +100,7 @@ export class HttpServer {
     return (this.#listener.server.address() as AddressInfo).port
   }
 
-  /** For connections that come from now on. Throws when the pair cannot be used; the one of before stays. */
+  /** Applies to new connections. Throws when the pair cannot be used; the previous one stays in use then. */
   setTls(tls: HttpTls): void {
     this.#listener.setTls(tls)
   }
@@ -106,8 +110,8 @@ export class HttpServer {
   }
 
   /**
-   * Takes no new connection, lets requests in flight end for at most `graceMs`, then closes what is left; `beforeCutOff`
-   * may end it with an error event. Returns how many requests were cut off.
+   * Accepts no new connections, lets requests in flight end for at most `graceMs`, then closes the rest;
+   * `beforeCutOff` may end them with an error event. Returns how many requests were cut off.
    */
   async close(graceMs: number, beforeCutOff?: () => void): Promise<number> {
     this.#closing = true
@@ -123,7 +127,7 @@ export class HttpServer {
     }
     this.#listener.closeAll()
     await closed
-    // What was cut off has been told so: its request is cancelled before what it runs on is closed.
+    // Requests that were cut off are cancelled before the layers below them are closed.
     await this.#untilIdle(CUT_OFF_MS)
     return cutOff
   }
@@ -145,7 +149,7 @@ export class HttpServer {
     // It is told once: `once` would only make two more objects of each request.
     res.on('close', () => {
       this.#requestsActive -= 1
-      // A stream of HTTP/2 that the client resets counts as finished, but it was not ended.
+      // An HTTP/2 stream that the client resets counts as finished although it was not ended.
       if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
       if (this.#requestsActive === 0) this.#whenIdle?.()
     })
@@ -154,10 +158,13 @@ export class HttpServer {
     const repeated = repeatedHeader(req)
     if (repeated !== null) {
       closeAfter(req, res)
-      const error = new BatonError('request.invalid_argument', `more than one ${repeated} header`)
+      const error = new BatonError(
+        'request.invalid_argument',
+        `the header ${repeated} occurs more than once`,
+      )
       return send({ res, gone }, open.refuse(error), this.#unsent)
     }
-    // What is encoded is decoded as a whole.
+    // A compressed body is decoded as a whole.
     const isPlain = req.headers['content-encoding'] === undefined
     if (open.reply === undefined && open.takeBody !== undefined && isPlain) {
       return await this.#answerTaken(open, open.takeBody, req, { res, gone })
@@ -182,12 +189,14 @@ export class HttpServer {
           : await answerDecoded(open, body, req)
     } catch (error) {
       this.#options.onFault(error)
-      reply = open.refuse(new BatonError('runtime.internal', 'internal error, see the log'))
+      reply = open.refuse(
+        new BatonError('runtime.internal', "internal error, see the server's log"),
+      )
     }
     if (!res.destroyed) send({ res, gone }, reply, this.#unsent)
   }
 
-  /** A body that is too large to be kept goes on piece by piece. */
+  /** A body that is too large to be buffered is passed on in pieces. */
   async #answerTaken(
     open: OpenRequest,
     takeBody: () => BodyTaker,
@@ -218,18 +227,18 @@ async function answerDecoded(
   } catch (error) {
     return open.refuse(BatonError.from(error))
   }
-  // What is handed on is not encoded any more.
+  // The body that is passed on is not compressed any more.
   delete headers['content-encoding']
   if (plain === null) return open.refuse(bodyTooLarge(open.bodyBytesMax))
   return await open.answer(plain)
 }
 
-/** HTTP/2 has no such header: its connection goes on for other requests. */
+/** HTTP/2 has no such header, and its connection stays open for other requests. */
 function closeAfter(req: IncomingMessage, res: ServerResponse): void {
   if (!isHttp2(req)) res.setHeader('connection', 'close')
 }
 
-/** Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's. */
+/** Node joins repeated headers; only `set-cookie` stays a list, and requests do not have it. */
 function headersOf(req: IncomingMessage): Record<string, string> {
   return isHttp2(req) ? plainHeaders(req.headers) : (req.headers as Record<string, string>)
 }
@@ -248,7 +257,7 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
     : { method, path, query, headers, signal, remoteAddress }
 }
 
-/** A proxy may write the whole address; every server has to take that (RFC 9112, 3.2.2). */
+/** Returns the path of an absolute URL, which a proxy may send and every server must accept (RFC 9112, 3.2.2). */
 function withoutOrigin(target: string): string {
   if (target.startsWith('/')) return target
   const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(target) ?? []
@@ -258,8 +267,8 @@ function withoutOrigin(target: string): string {
 }
 
 /**
- * The whole body; null when it is over the limit (what is over it is not kept); undefined when the client left before its
- * end: it asks for nothing any more.
+ * The whole body; null: it exceeds the limit (the rest is not kept); undefined: the client disconnected before its
+ * end.
  */
 function readBody(
   req: IncomingMessage,
@@ -272,7 +281,8 @@ function readBody(
   const length = Number(req.headers['content-length'] ?? 0)
   if (length > bytesMax) return null
   return new Promise((resolve) => {
-    // The listeners live as long as the request does, which may be a stream of hours: what they hold goes with the body.
+    // The listeners live as long as the request, which may be a stream of hours, so what they refer to is released
+    // with the body.
     let pieces: BodyPieces | null = new BodyPieces(length, bytesMax)
     let tell: typeof resolve | null = resolve
     const settle = (body: Uint8Array | null | undefined): void => {
@@ -290,8 +300,9 @@ function readBody(
 }
 
 /**
- * Lets the client send on for a while, to nowhere: most read no answer before they have sent all, and a connection that
- * is closed earlier would be an error of the network to them. False: it has not sent all, and is not waited for.
+ * Reads and drops the rest of a body for a limited time, because most clients read no answer before they have sent
+ * everything, and would report a network error if the connection was closed. False: the client has not finished, and
+ * is not waited for.
  */
 function untilSent(req: IncomingMessage, bytesMax: number, withinMs: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -312,13 +323,13 @@ function untilSent(req: IncomingMessage, bytesMax: number, withinMs: number): Pr
   })
 }
 
-/** A closed connection is told of within the same turn of the event loop or the next. */
+/** The close event of a connection arrives in the same turn of the event loop or the next. */
 const CUT_OFF_MS = 1_000
 const REFUSED_BODY_MS = 10_000
 const REFUSED_BODY_BYTES = 1024 * 1024
 const EMPTY = new Uint8Array(0)
 
-/** Whom a reply goes to. */
+/** The receiver of a reply. */
 type Client = Pick<SentReply, 'res' | 'gone'>
 
 function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
@@ -355,21 +366,21 @@ function endAscii(res: ServerResponse, body: string): void {
   res.end()
 }
 
-/** Statuses that Node has no words for. */
+/** Reason phrases that Node does not know. */
 const REASONS: Readonly<Record<number, string>> = {
   499: 'Client Closed Request',
   529: 'Overloaded',
 }
 
 function withLength(headers: HttpReply['headers'], length: number): OutgoingHttpHeaders {
-  // The new member first: behind a spread it would cost a call into the runtime.
+  // The new member comes first: after a spread it would cost a call into the runtime.
   const all: OutgoingHttpHeaders = { 'content-length': length, ...headers }
   all['content-length'] = length
   return all
 }
 
 function writeHead(res: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
-  // HTTP/2 has no words for a status.
+  // HTTP/2 has no reason phrases.
   const reason = isHttp2(res.req) ? undefined : REASONS[status]
   if (reason === undefined) res.writeHead(status, headers)
   else res.writeHead(status, reason, headers)

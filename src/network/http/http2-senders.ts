@@ -1,19 +1,19 @@
 /**
- * What Node bounds for HTTP/1.1 only: how long a connection of HTTP/2 may stand without a request, and a request without
- * its end.
+ * Limits that Node has for HTTP/1.1 only: how long an HTTP/2 connection may be open without a request, and a request
+ * without its end.
  *
- * Only requests count: a client that sends pings, settings or a head byte by byte asks for nothing.
+ * Only requests count as activity: a client that sends pings, settings or a head byte by byte requests nothing.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2SecureServer, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
 
 export interface Http2Limits extends Pick<SlowSenderLimits, 'headMs' | 'requestMs'> {
-  /** A connection whose last request has ended. */
+  /** For a connection whose last request has ended. */
   readonly idleMs: number
 }
 
-/** As Node's for HTTP/1.1. */
+/** The same as Node's limit for HTTP/1.1. */
 const HEAD_BYTES_MAX = 16 * 1024
 const NO_ERROR = 0
 const ENHANCE_YOUR_CALM = 11
@@ -28,7 +28,7 @@ function limitSession(session: ServerHttp2Session, { headMs, idleMs }: Http2Limi
   let timer: NodeJS.Timeout | undefined
   const waitFor = (ms: number): void => {
     clearTimeout(timer)
-    // What is under way on the socket is let go with it: nothing was asked for.
+    // Pending socket data is dropped, because there is no request on this connection.
     timer = setTimeout(() => session.destroy(undefined, NO_ERROR), ms)
     timer.unref()
   }
@@ -44,7 +44,7 @@ function limitSession(session: ServerHttp2Session, { headMs, idleMs }: Http2Limi
   session.once('close', () => clearTimeout(timer))
 }
 
-/** A body that does not end: 408 where nothing was answered yet, and the stream is over. */
+/** A body that does not end: 408 if nothing was answered yet, and the stream is closed. */
 function limitBody(stream: ServerHttp2Stream, requestMs: number): void {
   if (stream.readableEnded || stream.endAfterHeaders) return
   const timer = setTimeout(() => {
@@ -57,7 +57,7 @@ function limitBody(stream: ServerHttp2Stream, requestMs: number): void {
   stream.once('close', stop)
 }
 
-/** Node holds heads of HTTP/2 to 64 KiB, and says nothing to who sends more. */
+/** Refuses heads that are too large: Node limits heads of HTTP/2 to 64 KiB and sends no answer above that. */
 export function boundedHead(
   onRequest: (req: IncomingMessage, res: ServerResponse) => void,
 ): (req: IncomingMessage, res: ServerResponse) => void {

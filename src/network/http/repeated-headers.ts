@@ -1,23 +1,24 @@
 /**
- * Headers that a request may have once. Node keeps the first `Host` and `Authorization` and joins the others with commas,
- * so a proxy that reads the last one would take the request for another caller's (RFC 9112, 3.2; RFC 9110, 5.3).
+ * Headers that a request may contain only once. Node keeps the first `Host` and `Authorization` and joins others
+ * with commas, so a proxy that reads the last one would attribute the request to another caller (RFC 9112, 3.2; RFC
+ * 9110, 5.3).
  */
 import type { IncomingMessage } from 'node:http'
 
 const ONCE = ['Host', 'Authorization', 'x-api-key']
 const REQUEST_ID = 'x-request-id'
 
-/** The name of a header that decides who asks for what, and that was sent more than once; null: there is none. */
+/** The name of a header that affects authorisation or routing and occurs more than once; null: there is none. */
 export function repeatedHeader(req: Pick<IncomingMessage, 'rawHeaders'>): string | null {
   return ONCE.find((name) => valuesOf(req, name).length > 1) ?? null
 }
 
-/** Of several request ids the first counts: a proxy that adds its own one does not hide the client's. */
+/** Of several request ids the first one counts, so that an id that a proxy adds does not hide the client's. */
 export function withOneRequestId(
   req: Pick<IncomingMessage, 'rawHeaders'>,
   headers: Record<string, string>,
 ): Record<string, string> {
-  // A joined value holds a comma: all others are taken as they are.
+  // Joined values contain a comma; all other headers are unchanged.
   if (headers[REQUEST_ID]?.includes(',') !== true) return headers
   const [first] = valuesOf(req, REQUEST_ID)
   if (first !== undefined) headers[REQUEST_ID] = first

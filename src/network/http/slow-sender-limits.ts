@@ -1,8 +1,8 @@
-/** What a slow client may take, in milliseconds; who takes longer is answered with 408 and cut off. */
+/** Time limits for slow clients in milliseconds; slower clients get 408 and are disconnected. */
 export interface SlowSenderLimits {
   readonly headMs: number
-  /** The head and the whole body. */
+  /** For the head and the whole body. */
   readonly requestMs: number
-  /** How often both are looked at. */
+  /** Interval of the checks. */
   readonly checkMs: number
 }

@@ -28,7 +28,7 @@ async function listen(tls: boolean): Promise<number> {
   return server.port
 }
 
-/** What comes until the connection ends, or the whole answer is there. */
+/** The received text, until the connection ends or the answer is complete. */
 function untilClosed(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let got = ''
@@ -54,28 +54,28 @@ async function sendOnly(text: string, tls: boolean): Promise<string> {
 describe.each([
   ['HTTP', false],
   ['HTTPS', true],
-])('slow senders of %s', (_, tls) => {
-  it('nothing at all - cut off', async () => {
+])('slow senders over %s', (_, tls) => {
+  it('no data at all - the client is disconnected', async () => {
     expect(await sendOnly('', tls)).not.toContain('200')
   })
 
-  it('a head that does not end - 408 and cut off', async () => {
+  it('a head that does not end - 408, and the client is disconnected', async () => {
     expect(await sendOnly('POST / HTTP/1.1\r\nHost: a\r\nx-slow: ', tls)).toMatch(/^HTTP\/1\.1 408/)
   })
 
-  it('a body that does not end - 408 and cut off', async () => {
+  it('a body that does not end - 408, and the client is disconnected', async () => {
     const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n'
     expect(await sendOnly(`${head}1234`, tls)).toMatch(/^HTTP\/1\.1 408/)
   })
 
-  it('a whole request - is answered', async () => {
+  it('a complete request - is answered', async () => {
     const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n'
     expect(await sendOnly(`${head}1234`, tls)).toMatch(/^HTTP\/1\.1 200/)
   })
 })
 
 describe('slow senders of HTTP/2', () => {
-  it('no handshake - cut off', async () => {
+  it('no handshake - the client is disconnected', async () => {
     expect(await untilClosed(connect(await listen(true), '127.0.0.1'))).not.toContain('whole')
   })
 
@@ -87,14 +87,14 @@ describe('slow senders of HTTP/2', () => {
       'a head that does not end',
       'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\0\0\0\0\x01\x82',
     ],
-  ])('%s - cut off', async (_, bytes) => {
+  ])('%s - the client is disconnected', async (_, bytes) => {
     const port = await listen(true)
     const socket = connectTls({ port, host: '127.0.0.1', ALPNProtocols: ['h2'], ...TRUST })
     socket.write(Buffer.from(bytes, 'latin1'))
     expect(await untilClosed(socket)).not.toContain('whole')
   })
 
-  it('a body that does not end - 408, and the connection goes on', async () => {
+  it('a body that does not end - 408, and the connection stays open', async () => {
     const session = connectHttp2(`https://127.0.0.1:${await listen(true)}`, TRUST)
     onTestFinished(() => session.destroy())
     const statusOf = (body: string, isWhole: boolean): Promise<unknown> =>

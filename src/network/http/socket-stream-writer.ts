@@ -1,9 +1,9 @@
 /**
- * The last step of a token: text onto a client's socket.
+ * The last step of a token: text to a client's socket.
  *
- * Everything written to one stream within one turn of the event loop leaves in one `write`, with chunk framing made
- * by hand on the response's socket: Node's own `res.write` costs a third more per event. When the loop is busy, more
- * tokens meet in one turn and share a write, so that throughput grows instead of latency.
+ * All text written to one stream in one turn of the event loop is sent with one `write`, with the chunk framing made
+ * here on the response's socket, because Node's `res.write` costs a third more per event. When the loop is busy,
+ * more tokens fall into one turn and share a write, so that throughput grows instead of latency.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -11,7 +11,7 @@ import type { Writable } from 'node:stream'
 import type { StreamWriter, WriterFlow } from '../../frontend/index.ts'
 import type { SentReply, UnsentBytes } from './unsent-bytes.ts'
 
-/** The head of an HTTP chunk by its length: most events are short, and `toString(16)` is a call into the runtime. */
+/** The head of an HTTP chunk by its length: most events are short, and `toString(16)` calls into the runtime. */
 const CHUNK_HEADS = Array.from({ length: 1024 }, (_, length) => `${length.toString(16)}\r\n`)
 
 function chunkHead(bytes: number): string {
@@ -34,10 +34,10 @@ function flushAll(): void {
   for (const stream of streams) stream.flush()
 }
 
-/** More than this waits in the socket: whoever can be held back is held back. */
+/** When more than this waits in the socket, a source with flow control is paused. */
 const FULL_BYTES = 256 * 1024
 
-/** A response of HTTP/2 does not tell whether it needs a drain; its stream does. */
+/** An HTTP/2 response does not report whether it needs a drain; its stream does. */
 function http2StreamOf(res: ServerResponse): Writable | undefined {
   return 'stream' in res ? (res.stream as Writable) : undefined
 }
@@ -46,7 +46,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   readonly #reply: SentReply
   readonly #res: ServerResponse
   readonly #unsent: UnsentBytes
-  /** Known once the head has been sent: from then on nothing of the response is needed but its end. */
+  /** Set after the head was sent; from then on the response object is needed only for its end. */
   #socket: Socket | null = null
   #pending = ''
   #ascii = true
@@ -95,7 +95,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   }
 
   whenRead(listener: () => void): void {
-    // What is written within a turn leaves at its end; before that there is nothing to drain.
+    // Text written within a turn is sent at its end; before that nothing can drain.
     setImmediate(() => {
       if (this.#res.destroyed) return
       const target = this.#socket ?? http2StreamOf(this.#res) ?? this.#res
@@ -108,7 +108,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#res.destroy()
   }
 
-  /** Called by the turn's flush only. */
+  /** Called only by the flush at the end of a turn. */
   flush(): void {
     this.#queued = false
     const isLast = this.#ended && !this.#res.destroyed
@@ -116,7 +116,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
       if (this.#pending !== '') this.#send()
       return
     }
-    // The last bytes and the end of the body leave in one write.
+    // The last bytes and the end of the body are sent in one write.
     const socket = http2StreamOf(this.#res) === undefined ? this.#res.socket : null
     socket?.cork()
     if (this.#pending !== '') this.#send()
@@ -141,7 +141,9 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     if (!this.#hand(text, ascii)) this.#unsent.wrote(this.#reply, text.length)
   }
 
-  /** False: more waits in the socket than it likes; most clients read, and then the response need not be looked at. */
+  /**
+   * False: the socket's buffer is above its limit. Most clients read, and then the response object is not touched.
+   */
   #hand(text: string, ascii: boolean): boolean {
     const socket = (this.#socket ??= this.#framedSocket())
     if (socket === null) {
@@ -163,8 +165,8 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   }
 
   /**
-   * Null: the text goes through the response, where the framing is not ours to make, or where others of a pipeline have the
-   * socket.
+   * Null: the text has to go through the response object, because the chunk framing cannot be made here (HTTP/2) or
+   * because other pipelined replies use the socket.
    */
   #framedSocket(): Socket | null {
     return this.#res.chunkedEncoding ? this.#res.socket : null

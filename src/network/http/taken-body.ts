@@ -1,11 +1,11 @@
 /**
- * A request's body that is taken piece by piece: the client is held back while a piece is being taken.
+ * Consumes a request's body in pieces; the client is slowed down while a piece is processed.
  */
 import type { IncomingMessage } from 'node:http'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpReply } from '../../frontend/index.ts'
 
-/** The reply; null when the client left before the end. Rejects with what it is to be refused with. */
+/** The reply; null when the client disconnected before the end. Rejects with the error for the client. */
 export async function takenBody(
   req: IncomingMessage,
   takeBody: () => BodyTaker,
@@ -26,7 +26,7 @@ export async function takenBody(
     if (error instanceof BatonError) throw error
     return null
   }
-  // Of a client that has left some versions of Node say nothing but that.
+  // Some versions of Node report a disconnected client only like this.
   if (!req.complete) {
     await taker.abort()
     return null
@@ -37,7 +37,7 @@ export async function takenBody(
 export function bodyTooLarge(bytesMax: number): BatonError {
   return new BatonError(
     'request.payload_too_large',
-    `the body of the request is over the limit of ${bytesMax} bytes`,
+    `the request body exceeds the limit of ${bytesMax} bytes`,
     { data: { limit: bytesMax } },
   )
 }

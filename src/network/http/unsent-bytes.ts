@@ -1,21 +1,21 @@
 /**
- * Bytes that wait for clients which do not read, of one stream and over all of them; over a limit a stream is cut, the
- * largest first, and its owner is reported.
+ * Limits the bytes that wait for clients which do not read, per stream and for all streams together. Above a limit a
+ * stream is cut, the largest first, and reported.
  *
- * Only streams of which more than `NOTICE_BYTES` wait are looked at, once per turn of the event loop: a client that reads
- * costs a comparison.
+ * Only streams with more than `NOTICE_BYTES` waiting bytes are tracked, once per turn of the event loop; a client
+ * that reads costs one comparison.
  */
 import type { ServerResponse } from 'node:http'
 import type { ClientSignal } from './client-signal.ts'
 
 export interface StreamLimits {
-  /** Bytes that may wait for one client that does not read; one more and the connection is closed. */
+  /** Most bytes that may wait for one client; above it the connection is closed. */
   readonly bufferedBytesMax: number
-  /** Bytes that may wait for all such clients together; then the slowest are closed. */
+  /** Most bytes that may wait for all such clients together; above it the slowest are disconnected. */
   readonly unsentBytesMax: number
 }
 
-/** A reply on its way. */
+/** A reply that is being sent. */
 export interface SentReply {
   readonly res: ServerResponse
   readonly gone: ClientSignal
@@ -25,7 +25,7 @@ export interface SentReply {
 export interface SlowReader {
   readonly requestId: string | null
   readonly unsentBytes: number
-  /** Which limit was reached. */
+  /** The limit that was exceeded. */
   readonly limit: keyof StreamLimits
   readonly limitBytes: number
 }
@@ -56,7 +56,7 @@ export class UnsentBytes {
     else this.#watch(reply)
   }
 
-  /** After a whole reply was written, which may be as large as it is. */
+  /** Called after a whole reply was written, which is not limited by itself. */
   wroteAll(reply: SentReply): void {
     if (reply.res.writableLength >= NOTICE_BYTES) this.#watch(reply)
   }
@@ -91,7 +91,7 @@ export class UnsentBytes {
     this.#slow.delete(reply)
     const { requestId } = reply
     this.#onCut({ requestId, unsentBytes, limit, limitBytes: this.#limits[limit] })
-    // Its request's record says so, too: this client has not left by itself.
+    // The request's record says so too, because this client did not disconnect by itself.
     reply.gone.abort('the client read too slowly: its reply was cut')
     reply.res.destroy()
   }

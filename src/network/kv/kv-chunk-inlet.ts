@@ -1,12 +1,12 @@
 /**
- * KV_CHUNK payloads as they come off the socket: a head that may be cut, then bytes that are copied once, from the read
- * buffer to their block, or not at all when the socket has read them into `rest`.
+ * Processes KV_CHUNK payloads from the socket: a head, which may be split, then bytes that are copied once from the
+ * read buffer to their block, or not at all when the socket has read them into `rest`.
  */
 import { KV_CHUNK_HEAD_BYTES, decodeKvChunkHead, protocolError } from '../../wire/index.ts'
 import type { KvChunkHead } from '../../wire/index.ts'
 
 export interface KvChunkInletOptions {
-  /** Where the chunk's bytes belong; null lets them pass. */
+  /** Returns the memory for the chunk's bytes; null skips them. */
   readonly placeOf: (head: KvChunkHead, length: number) => Uint8Array | null
   /** All bytes of the chunk are in their place. */
   readonly onChunk: (head: KvChunkHead, chunk: Uint8Array) => void
@@ -17,25 +17,25 @@ export class KvChunkInlet {
   readonly #headBytes = new Uint8Array(KV_CHUNK_HEAD_BYTES)
   #head: KvChunkHead | null = null
   #place: Uint8Array | null = null
-  /** Bytes of the chunk that are in their place. */
+  /** Number of the chunk's bytes in their place. */
   #filled = 0
 
   constructor(options: KvChunkInletOptions) {
     this.#options = options
   }
 
-  /** Where the next bytes of the chunk under way belong: a read into it needs no copy. Null between chunks. */
+  /** The memory for the next bytes of the current chunk; a read into it needs no copy. Null between chunks. */
   get rest(): Uint8Array | null {
     return this.#place?.subarray(this.#filled) ?? null
   }
 
-  /** The connection is gone: what was cut does not go on. */
+  /** The connection was lost: a partial chunk is dropped. */
   reset(): void {
     this.#head = null
     this.#place = null
   }
 
-  /** A part of a payload of `length` bytes that lies at `at` in it. */
+  /** Receives bytes `start` to `end` of `bytes`, which are at position `at` of a payload of `length` bytes. */
   onPart(length: number, at: number, bytes: Uint8Array, start: number, end: number): void {
     if (length < KV_CHUNK_HEAD_BYTES) throw protocolError('message.truncated', 'KV_CHUNK')
     let from = start
@@ -60,7 +60,7 @@ export class KvChunkInlet {
   }
 }
 
-/** True when `bytes` from `from` on is the very memory of `place` from `offset` on. */
+/** True when `bytes` from `from` on is the same memory as `place` from `offset` on. */
 function isAt(place: Uint8Array, offset: number, bytes: Uint8Array, from: number): boolean {
   return place.buffer === bytes.buffer && place.byteOffset + offset === bytes.byteOffset + from
 }

@@ -1,14 +1,14 @@
 /**
- * Checksums of offered blocks: made once per block and kept as long as the block lives.
+ * Checksums of offered blocks, computed once per block and kept as long as the block.
  *
- * The sender of a pull is the busier side, so its part of the checking is done ahead: between the offer and the pull the
- * offer travels over frontend and decode worker, and in that time the sums are made, a piece per turn of the event loop.
- * What is not ready when it is asked for is made then. A block whose bytes change must be another `Uint8Array`.
+ * The sender of a pull has more work than the receiver, so its checksums are computed ahead: the offer travels over
+ * frontend and decode worker before the pull, and meanwhile the checksums are computed piecewise, one piece per turn
+ * of the event loop. Missing ones are computed on demand. A block whose bytes change must be another `Uint8Array`.
  */
 import { kvChecksum } from '../../wire/index.ts'
 import type { KvBlockReader, KvHold } from '../../wire/index.ts'
 
-/** Per turn of the event loop, so that tokens do not wait: well under 0.1 ms. */
+/** Bytes per turn of the event loop: well below 0.1 ms, so that tokens are not delayed. */
 const TURN_BYTES = 1024 * 1024
 
 interface Due {
@@ -27,7 +27,7 @@ export class KvChunkSums {
     this.#chunkBytes = chunkBytes
   }
 
-  /** Of the chunk that begins at `offset`. */
+  /** The checksum of the chunk that starts at `offset`. */
   of(block: Uint8Array, offset: number): number {
     const known = this.#sums.get(block)
     const sums = known ?? []
@@ -36,7 +36,7 @@ export class KvChunkSums {
     return (sums[offset / this.#chunkBytes] ??= kvChecksum(block.subarray(offset, end)))
   }
 
-  /** Makes the sums of an offer ahead; blocks that are gone by then are passed over. */
+  /** Computes the checksums of an offer ahead; blocks that were evicted meanwhile are skipped. */
   prepare(pin: KvHold, source: KvBlockReader): void {
     this.#due.push({ pin, source, next: 0 })
     this.#turn ??= setImmediate(() => this.#onTurn())

@@ -1,10 +1,10 @@
 /**
- * The decode side's bulk connection to one prefill worker: made when first needed, shared by all pulls from it, made
- * again when it breaks under a pull, closed when it has been idle.
+ * The decode side's bulk connection to one prefill worker: opened on first use, shared by all pulls from it, opened
+ * again when it breaks during a pull, closed when idle.
  *
- * A pull goes on with what is still lacking after a break, at most `RESUMES_MAX` times; a pull without progress for
- * `stallMs` fails. The socket reads the bytes of a chunk straight into their block; only what comes together with the
- * head of a chunk is copied.
+ * After a break a pull continues with the missing blocks, at most `RESUMES_MAX` times; a pull without progress for
+ * `stallMs` fails. The socket reads the bytes of a chunk directly into their block; only bytes that arrive together
+ * with the head of a chunk are copied.
  */
 import type { Socket } from 'node:net'
 
@@ -48,7 +48,7 @@ interface Running {
 }
 
 const RESUMES_MAX = 3
-/** For frames and the heads of chunks. Small, since what follows a head in it must be copied. */
+/** Read buffer for frames and heads of chunks. Small, because bytes that follow a head in it must be copied. */
 const READ_BYTES = 4 * 1024
 
 export class KvPeer {
@@ -74,7 +74,7 @@ export class KvPeer {
     this.#watch.unref()
   }
 
-  /** Resolves when every block has been taken, and acknowledges then. */
+  /** Resolves after every block was received and acknowledged. */
   async run(pull: KvPull, signal: AbortSignal | undefined): Promise<void> {
     const finished = new Promise<void>((resolve, reject) => {
       this.#running.set(pull.pullId, {
@@ -102,12 +102,12 @@ export class KvPeer {
     }
   }
 
-  /** Best effort: when the peer cannot be told, its lease ends by itself. */
+  /** Best effort: when the peer cannot be told, its lease expires by itself. */
   release(kind: KvReleaseKind, offerId: string): void {
     if (this.#isClosed) return
     this.#usedAtMs = performance.now()
     if (this.#isReady && this.#wire) {
-      // After what waits for the pull has gone on.
+      // Sent after data that waits for the pull.
       encodeKvRelease(this.#wire.writer, { kind, offerId })
       this.#wire.flushSoon()
       return
@@ -132,7 +132,7 @@ export class KvPeer {
     this.#connectingSinceMs = performance.now()
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
     const reader = {
-      // Asked before every read: inside a chunk the kernel writes where the bytes belong.
+      // Called before every read: inside a chunk the kernel writes the bytes directly to their place.
       buffer: (): Uint8Array => {
         const rest = this.#wire ? this.#inlet.rest : null
         return rest !== null && rest.length > 0 ? rest : buffer
@@ -178,7 +178,10 @@ export class KvPeer {
 
   #onReady(peer: Hello): void {
     if (peer.role !== 'kv-server') {
-      throw protocolError('message.unexpected', `a ${peer.role} answers where KV was offered`)
+      throw protocolError(
+        'message.unexpected',
+        `a ${peer.role} answers at the address of the KV offer`,
+      )
     }
     this.#isReady = true
     this.#sumOf = chunkSumOf(peer)
@@ -196,19 +199,22 @@ export class KvPeer {
 
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
     if (tag === TAG.KV_PULL_END) this.#onPullEnd(bytes, start, end)
-    else throw protocolError('message.unexpected', `a KV server does not send ${tagName(tag)}`)
+    else throw protocolError('message.unexpected', `a KV server must not send ${tagName(tag)}`)
   }
 
   #onPullEnd(bytes: Uint8Array, start: number, end: number): void {
     const { pullId, error } = decodeKvPullEnd(bytes, start, end)
     const running = this.#running.get(pullId)
-    // What is complete has ended already.
+    // A completed pull has ended already.
     if (!running) return
-    const early = new BatonError('kv.transfer_failed', 'the peer ended before it had sent all')
+    const early = new BatonError(
+      'kv.transfer_failed',
+      'the peer ended the pull before it had sent all blocks',
+    )
     this.#end(running, error ?? early)
   }
 
-  /** Null for a pull that has ended here: its bytes are let pass. */
+  /** Null for a pull that has ended on this side: its bytes are skipped. */
   #placeOf(head: KvChunkHead, length: number): Uint8Array | null {
     const running = this.#running.get(head.pullId)
     if (!running) return null
@@ -253,7 +259,7 @@ export class KvPeer {
         pull.restart()
       } else {
         const { host, port } = this.#options
-        const text = `the KV connection to ${host}:${port} broke: ${message}`
+        const text = `the KV connection to ${host}:${port} was lost: ${message}`
         this.#fail(pull, new BatonError('kv.transfer_failed', text, { cause }))
       }
     }
@@ -266,12 +272,12 @@ export class KvPeer {
     const now = performance.now()
     if (this.#socket && !this.#isReady && now - this.#connectingSinceMs > connectTimeoutMs) {
       if (this.#wire) {
-        this.#wire.close(new BatonError('transport.connection_timeout', 'no handshake in time'))
-      } else this.#onLost('no connection in time')
+        this.#wire.close(new BatonError('transport.connection_timeout', 'the handshake timed out'))
+      } else this.#onLost('the connection timed out')
     }
     for (const { pull } of this.#running.values()) {
       if (now - pull.progressAtMs <= stallMs) continue
-      this.#fail(pull, new BatonError('kv.transfer_failed', `no KV came for ${stallMs} ms`))
+      this.#fail(pull, new BatonError('kv.transfer_failed', `no KV was received for ${stallMs} ms`))
     }
     if (this.#running.size === 0 && now - this.#usedAtMs > idleMs) {
       this.close(new BatonError('transport.disconnected', 'idle'))
@@ -280,7 +286,7 @@ export class KvPeer {
   }
 }
 
-/** As the server makes them: with the head, without it (0.1.0), or not at all. */
+/** As the server computes them: with the head, without it (0.1.0), or not at all. */
 function chunkSumOf({ capabilities }: Hello): ChunkSum | null {
   if (capabilities.includes(KV_UNCHECKED)) return null
   if (!capabilities.includes(KV_PLACED_SUMS)) return (_, chunk) => kvChecksum(chunk)

@@ -1,8 +1,8 @@
 /**
- * One pull under way at the decode side: gathers chunks to blocks, checks them, hands whole blocks on.
+ * One pull on the decode side: assembles chunks to blocks, verifies them, and passes on complete blocks.
  *
- * Owns: what is still lacking (so that a broken connection costs only the block that was cut) and the bounds that a
- * hostile prefill side must not pass. Does not own: the connection.
+ * Owns: which blocks are missing (so that a lost connection costs only the incomplete block) and the limits that a
+ * hostile prefill side must not exceed. Does not own: the connection.
  */
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
@@ -15,7 +15,7 @@ export interface KvPullOptions {
   readonly target: KvPullTarget
 }
 
-/** What a chunk's checksum has to be. */
+/** The expected checksum of a chunk. */
 export type ChunkSum = (head: KvChunkHead, chunk: Uint8Array) => number
 
 interface BlockUnderWay {
@@ -33,7 +33,7 @@ export class KvPull {
   #bytes = 0
   #blocks = 0
   resumed = 0
-  /** When something was taken last, on the clock of `performance.now`. */
+  /** The time of the last received chunk, on the clock of `performance.now`. */
   progressAtMs = performance.now()
 
   constructor(options: KvPullOptions) {
@@ -59,7 +59,7 @@ export class KvPull {
     return this.#blocks
   }
 
-  /** The connection is new: a block that was cut comes again from its first byte. */
+  /** The connection is new: an incomplete block is sent again from its first byte. */
   restart(): void {
     if (this.#block) this.#bytes -= this.#block.bytes.length
     this.#block = null
@@ -67,13 +67,13 @@ export class KvPull {
     this.progressAtMs = performance.now()
   }
 
-  /** The place for the chunk's bytes; throws `kv.block_refused` when the head cannot be true. */
+  /** The memory for the chunk's bytes; throws `kv.block_refused` for an invalid head. */
   place(head: KvChunkHead, length: number): Uint8Array {
     const { index, blockBytes, offset } = head
     if (offset === 0) this.#begin(index, blockBytes)
     const block = this.#block
     if (block === null || block.index !== index || block.bytes.length !== blockBytes) {
-      throw this.#refused(`chunk of block ${index} without its beginning`)
+      throw this.#refused(`chunk of block ${index} arrived without the block's beginning`)
     }
     if (block.filled !== offset || offset + length > blockBytes || (length === 0 && offset > 0)) {
       throw this.#refused(`chunk of block ${index} at ${offset} does not follow ${block.filled}`)
@@ -81,19 +81,19 @@ export class KvPull {
     return block.bytes.subarray(offset, offset + length)
   }
 
-  /** The chunk's bytes are in their place. Hands the block on when it is whole. */
+  /** The chunk's bytes are in their place. Passes the block on when it is complete. */
   take(head: KvChunkHead, chunk: Uint8Array, sumOf: ChunkSum | null): void {
     const block = this.#block
     if (block === null) return
     if (sumOf !== null && sumOf(head, chunk) !== head.checksum) {
-      throw this.#refused(`block ${head.index} is damaged at ${head.offset}`)
+      throw this.#refused(`block ${head.index} is damaged at ${head.offset}: the checksum differs`)
     }
     block.filled += chunk.length
     this.progressAtMs = performance.now()
     if (block.filled < block.bytes.length) return
     this.#block = null
     if (!this.#target.put(block.index, block.bytes)) {
-      throw new BatonError('kv.transfer_failed', 'no room for the pulled KV', {
+      throw new BatonError('kv.transfer_failed', 'no memory for the pulled KV', {
         data: { kvBytes: this.offer.kvBytes },
       })
     }
@@ -103,13 +103,13 @@ export class KvPull {
 
   #begin(index: number, blockBytes: number): void {
     if (this.#block !== null || !this.#missing.has(index)) {
-      throw this.#refused(`block ${index} was not asked for`)
+      throw this.#refused(`block ${index} was not requested`)
     }
     if (this.#bytes + blockBytes > this.offer.kvBytes) {
-      throw this.#refused(`more bytes than the ${this.offer.kvBytes} offered`)
+      throw this.#refused(`more bytes arrived than the ${this.offer.kvBytes} offered ones`)
     }
     this.#bytes += blockBytes
-    // Not from Node's pool, which whoever keeps a block would keep whole.
+    // Not from Node's buffer pool, because keeping a small block would keep the whole pool.
     const bytes = this.#target.allocate?.(blockBytes) ?? Buffer.allocUnsafeSlow(blockBytes)
     if (bytes.length !== blockBytes) {
       throw new BatonError('kv.transfer_failed', 'no memory for the pulled KV')

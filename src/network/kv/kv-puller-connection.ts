@@ -1,8 +1,9 @@
 /**
- * The prefill side of one bulk connection: sends the blocks that the other side pulls.
+ * The prefill side of one bulk connection: sends the blocks that the peer pulls.
  *
- * Several pulls share the connection chunk by chunk in turn. Block bytes go from the engine's store to the socket
- * uncopied; the socket's buffer is the back-pressure: when it is full, nothing is read from the store until it drains.
+ * Several pulls share the connection, chunk by chunk in turn. The bytes of blocks go from the engine's store to the
+ * socket without a copy. The socket's buffer provides back-pressure: while it is full, nothing is read from the
+ * store.
  */
 import type { Socket } from 'node:net'
 
@@ -28,7 +29,7 @@ export interface KvPullerConnectionOptions {
   readonly book: KvOfferBook
   readonly chunkBytes: number
   readonly pullsMax: number
-  /** Null: chunks go out without a checksum. */
+  /** Null: chunks are sent without a checksum. */
   readonly sums: KvChunkSums | null
   readonly onClosed: () => void
 }
@@ -38,7 +39,7 @@ interface Pull {
   readonly offer: HeldOffer
   readonly indexes: Uint32Array
   next: number
-  /** Of the block that is under way. */
+  /** The block that is being sent. */
   block: Uint8Array | null
   offset: number
 }
@@ -50,9 +51,9 @@ export class KvPullerConnection {
   /** Pulls whose next block is still being computed. */
   #waiting: Pull[] = []
   #isBlocked = false
-  /** Written since the socket was corked. */
+  /** Bytes written since the socket was corked. */
   #corkedBytes = 0
-  /** The puller checks the heads, too. */
+  /** True: the checksum includes the head of a chunk. */
   #sumsArePlaced = false
 
   constructor(socket: Socket, options: KvPullerConnectionOptions) {
@@ -72,7 +73,7 @@ export class KvPullerConnection {
     this.#wire.close(reason)
   }
 
-  /** Blocks of this offer have come, or never will. */
+  /** More blocks of this offer are available, or it has ended. */
   goOn(offerId: string): void {
     const ready = this.#waiting.filter(({ offer }) => offer.offerId === offerId)
     if (ready.length === 0) return
@@ -83,7 +84,7 @@ export class KvPullerConnection {
 
   #onReady(peer: Hello): void {
     if (peer.role !== 'kv-client') {
-      throw protocolError('message.unexpected', `a ${peer.role} has no business at a KV server`)
+      throw protocolError('message.unexpected', `a ${peer.role} must not connect to a KV server`)
     }
     this.#sumsArePlaced = peer.capabilities.includes(KV_PLACED_SUMS)
   }
@@ -91,23 +92,26 @@ export class KvPullerConnection {
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
     if (tag === TAG.KV_PULL) this.#onPull(bytes, start, end)
     else if (tag === TAG.KV_RELEASE) this.#onRelease(bytes, start, end)
-    else throw protocolError('message.unexpected', `a puller does not send ${tagName(tag)}`)
+    else throw protocolError('message.unexpected', `a puller must not send ${tagName(tag)}`)
   }
 
   #onPull(bytes: Uint8Array, start: number, end: number): void {
     const { pullId, indexes, offerId } = decodeKvPull(bytes, start, end)
     const { book, pullsMax } = this.#options
     if (this.#pulls.length + this.#waiting.length >= pullsMax) {
-      throw protocolError('message.unexpected', `more than ${pullsMax} pulls at once`)
+      throw protocolError(
+        'message.unexpected',
+        `too many pulls at once: at most ${pullsMax} are allowed`,
+      )
     }
     const offer = book.get(offerId)
     if (!offer) {
-      this.#finish(pullId, new BatonError('kv.offer_gone', 'the offered KV is no longer held'))
+      this.#finish(pullId, new BatonError('kv.offer_gone', 'the offered KV is not held any more'))
       return
     }
     const blockCount = offer.pin.blockKeys.length / 2
     if (indexes.some((index) => index >= blockCount)) {
-      throw protocolError('message.out_of_range', `the offer has ${blockCount} blocks only`)
+      throw protocolError('message.out_of_range', `the offer has only ${blockCount} blocks`)
     }
     book.touch(offerId)
     this.#pulls.push({ pullId, offer, indexes, next: 0, block: null, offset: 0 })
@@ -122,7 +126,7 @@ export class KvPullerConnection {
     this.#options.book.release(offerId, kind)
   }
 
-  /** Small blocks go out together, in writes of about one chunk. */
+  /** Small blocks are sent together, in writes of about one chunk. */
   #pump(): void {
     this.#wire.cork()
     this.#corkedBytes = 0
@@ -139,11 +143,12 @@ export class KvPullerConnection {
     this.#wire.uncork()
   }
 
-  /** Sends one chunk; false when the pull is over, or waits. */
+  /** Sends one chunk; false when the pull has ended, or waits. */
   #sendChunk(pull: Pull): boolean {
     const { book, chunkBytes, sums } = this.#options
     const { offer, pullId } = pull
-    if (book.get(offer.offerId) !== offer) return this.#fail(pull, 'the lease of this KV has ended')
+    if (book.get(offer.offerId) !== offer)
+      return this.#fail(pull, 'the lease of this KV has expired')
     if (pull.block === null) {
       const index = pull.indexes[pull.next]
       if (index === undefined) {
@@ -156,7 +161,7 @@ export class KvPullerConnection {
         this.#waiting.push(pull)
         return false
       }
-      if (!block) return this.#fail(pull, `block ${index} is no longer held`)
+      if (!block) return this.#fail(pull, `block ${index} is not held any more`)
       pull.block = block
       pull.offset = 0
     }
@@ -175,7 +180,7 @@ export class KvPullerConnection {
       pull.next += 1
     }
     if (pull.next < pull.indexes.length) return true
-    // Together with its last chunk, so that the puller is woken once.
+    // Sent together with the last chunk, so that the puller is woken only once.
     this.#finish(pullId)
     return false
   }
@@ -198,8 +203,8 @@ export class KvPullerConnection {
   }
 
   #onClosed(): void {
-    // Between the last chunk and the acknowledgement there is no pull, but the offer waits for this peer all the same:
-    // its lease ends that. What is under way gets the shorter grace.
+    // Between the last chunk and the acknowledgement there is no pull, but the offer still waits for this peer until
+    // its lease expires. Running pulls get the shorter grace period.
     for (const pull of [...this.#pulls, ...this.#waiting])
       this.#options.book.pullerLost(pull.offer.offerId)
     this.#pulls = []

@@ -1,5 +1,5 @@
 /**
- * Pulls offered KV from prefill workers: one bulk connection per worker, several pulls at once on each.
+ * Pulls offered KV from prefill workers: one bulk connection per worker, with several concurrent pulls.
  */
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
@@ -15,11 +15,11 @@ export interface KvTcpClientOptions {
   readonly software?: string
   readonly timing?: WireTiming
   readonly connectTimeoutMs?: number
-  /** A pull without progress for so long fails. */
+  /** A pull without progress for this time fails. */
   readonly stallMs?: number
-  /** A connection without use for so long is closed. */
+  /** An idle connection is closed after this time. */
   readonly idleMs?: number
-  /** Larger offers are refused before anything is asked for. */
+  /** Larger offers are refused before anything is requested. */
   readonly kvBytesMax?: number
 }
 
@@ -57,7 +57,7 @@ export class KvTcpClient implements KvClient {
     const { kvBytesMax } = this.#options
     if (offer.kvBytes > kvBytesMax) {
       peer.release('abandoned', offer.offerId)
-      const text = `the offered KV of ${offer.kvBytes} bytes is over the limit of ${kvBytesMax}`
+      const text = `the offered KV of ${offer.kvBytes} bytes exceeds the limit of ${kvBytesMax}`
       throw new BatonError('kv.transfer_failed', text, { data: { kvBytesMax } })
     }
     this.#pullIdLast = (this.#pullIdLast + 1) >>> 0
@@ -79,7 +79,7 @@ export class KvTcpClient implements KvClient {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    const reason = new BatonError('transport.disconnected', 'this worker is closing')
+    const reason = new BatonError('transport.disconnected', 'this worker is shutting down')
     for (const peer of this.#peers.values()) peer.close(reason)
     this.#peers.clear()
     await Promise.resolve()

@@ -1,5 +1,5 @@
 /**
- * KV offers of a prefill worker, served over TCP on a port of their own, so that bulk never stands before a token.
+ * Serves the KV offers of a prefill worker over TCP on a port of their own, so that bulk data never delays a token.
  */
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -28,7 +28,7 @@ export interface KvTcpServerOptions {
   readonly host?: string
   /** Default 0: any free port. */
   readonly port?: number
-  /** What offers say instead of `host`, when other machines reach this one by another name. */
+  /** The host name in offers instead of `host`, when other machines reach this one under another name. */
   readonly advertisedHost?: string
   readonly advertisedPort?: number
   readonly secret?: string
@@ -37,12 +37,12 @@ export interface KvTcpServerOptions {
   readonly leaseMs?: number
   readonly graceMs?: number
   readonly offersMax?: number
-  /** How many may be connected, of one address and of all. */
+  /** The limits of connections, per address and in total. */
   readonly gate?: Partial<GateLimits>
   readonly chunkBytes?: number
   /**
-   * Whether chunks have a checksum. Default: yes, whatever the way: two ends with one address may have a tunnel or a
-   * sidecar between them, and a block that came damaged would be answered from for as long as it is cached.
+   * Whether chunks have a checksum. Default: yes, even between two ends with the same address, because there may be
+   * a tunnel or a sidecar between them, and a damaged block would produce wrong answers for as long as it is cached.
    */
   readonly checksum?: boolean
   readonly timing?: WireTiming
@@ -55,7 +55,7 @@ const DEFAULTS = {
   chunkBytes: 512 * 1024,
   checksum: true,
 } as const
-/** What waits in one socket: enough to keep the kernel busy, little enough to hold for a slow peer. */
+/** Socket buffer: large enough to keep the kernel busy, small enough to keep for a slow peer. */
 const SOCKET_BYTES = 4 * 1024 * 1024
 const PULLS_MAX = 1_024
 
@@ -118,7 +118,7 @@ export class KvTcpServer implements KvServer {
     const offer = this.#book.offer(address, pin, source, {
       ...(options?.leaseMs === undefined ? {} : { leaseMs: options.leaseMs }),
       onReleased: (reason) => {
-        // Who waits for the rest of it is told that none will come.
+        // Pullers that wait for the rest of the offer are told that none will come.
         this.grown(offer.offerId)
         options?.onReleased?.(reason)
       },

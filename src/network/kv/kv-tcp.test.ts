@@ -25,7 +25,7 @@ function client(options = {}): KvTcpClient {
   return made
 }
 
-/** A path to the server on which a test can do harm: `meddle` sees every piece that flows to the puller. */
+/** A proxy to the server that a test can manipulate: `meddle` sees every piece that flows to the puller. */
 async function proxyTo(
   offer: KvOffer,
   meddle: (piece: Buffer, toPuller: Socket, fromServer: Socket) => void,
@@ -58,7 +58,7 @@ const isSame = (target: KitTarget, { blocks }: KitBlocks): boolean =>
 const sizes = (count: number, size: number): number[] => Array<number>(count).fill(size)
 
 describe('KV over TCP', () => {
-  it('memory of the target - takes the bytes; what was cut short is not asked for again', async () => {
+  it('memory of the target - is used for the bytes; after an interruption only the missing part is requested', async () => {
     const server = await listen()
     const blocks = new KitBlocks(sizes(6, 30_000))
     const given: Uint8Array[] = []
@@ -111,7 +111,7 @@ describe('KV over TCP', () => {
       return { server, blocks, offer, target, pulled, grow }
     }
 
-    it('the rest comes - is sent as it comes', async () => {
+    it('the rest - is sent as it is computed', async () => {
       const { blocks, target, pulled, grow } = await pullOfHalf()
       grow(4)
       await until('the fourth', () => target.taken.size === 4)
@@ -121,7 +121,7 @@ describe('KV over TCP', () => {
       await until('release', () => blocks.openPins === 0)
     })
 
-    it('it is withdrawn - the pull ends at once', async () => {
+    it('withdrawn - the pull ends at once', async () => {
       const { server, blocks, offer, pulled } = await pullOfHalf()
       server.withdraw(offer.offerId)
       expect(await failureOf(pulled)).toBe('kv.offer_gone')
@@ -129,7 +129,7 @@ describe('KV over TCP', () => {
     })
   })
 
-  it('checksums of several offers - are made ahead once somebody has asked for them', async () => {
+  it('checksums of several offers - are computed ahead after the first pull', async () => {
     const server = await listen({ checksum: true })
     const blocks = new KitBlocks([0, 1, 9_999, 10_000, 10_001, 300_000])
     const all = [...blocks.blocks.keys()]
@@ -139,20 +139,20 @@ describe('KV over TCP', () => {
       await puller.pull(server.offer(blocks.pin(), blocks), all, target)
       expect(isSame(target, blocks)).toBe(true)
     }
-    // An offer that nobody pulls, and whose sums are under way when the server closes.
+    // An offer without a pull, whose checksums are being computed when the server closes.
     server.offer(blocks.pin(), blocks)
     await server.close()
     expect(blocks.openPins).toBe(0)
   })
 
-  it('a connection that breaks - the pull goes on with what is still lacking', async () => {
+  it('a connection that is lost - the pull continues with the missing blocks', async () => {
     const server = await listen()
     const blocks = new KitBlocks(sizes(40, 50_000))
     const through = new Map<Socket, number>()
     const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
       const before = through.get(toPuller) ?? 0
       through.set(toPuller, before + piece.length)
-      // What has come through is enough for some blocks, and the next connection is cut in its turn.
+      // Enough data for some blocks has passed; the next connection is cut in turn.
       if (through.size > 2 || before < 400_000) toPuller.write(piece)
       else if (toPuller.writable) toPuller.destroySoon()
     })
@@ -166,7 +166,7 @@ describe('KV over TCP', () => {
     await until('release', () => blocks.openPins === 0)
   })
 
-  it('a connection that always breaks - the pull fails, the offer is freed', async () => {
+  it('a connection that is lost again and again - the pull fails, the offer is released', async () => {
     const server = await listen({ graceMs: 20 })
     const blocks = new KitBlocks(sizes(4, 500_000))
     const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
@@ -178,7 +178,7 @@ describe('KV over TCP', () => {
     await until('release', () => blocks.openPins === 0)
   })
 
-  it('a flipped bit - is refused before the block is handed on', async () => {
+  it('a flipped bit - is refused before the block is passed on', async () => {
     const server = await listen({ checksum: true })
     const blocks = new KitBlocks([200_000])
     let seen = 0
@@ -193,15 +193,15 @@ describe('KV over TCP', () => {
   })
 
   const seed = Date.now() % 1e9
-  it(`bits that flip anywhere on the way, seed ${seed} - no wrong block is handed on, by default`, async () => {
+  it(`random bit flips on the way, seed ${seed} - no wrong block is passed on, by default`, async () => {
     const random = seededRandom(seed)
     const server = await listen()
-    // Of one size: a damaged head could put each in the place of another.
+    // Of equal size: a damaged head could move each to the place of another.
     const blocks = new KitBlocks(sizes(8, 3_000))
     let wholes = 0
     for (let round = 0; round < 60; round++) {
       const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
-        // What comes behind the handshake; one bit in most pieces.
+        // Bytes after the handshake; one bit in most pieces is flipped.
         if (piece.length > 200) {
           const at = randomInt(random, piece.length)
           if (random.next() < 0.9) piece[at] = (piece[at] ?? 0) ^ (1 << randomInt(random, 8))
@@ -220,7 +220,7 @@ describe('KV over TCP', () => {
     expect(wholes).toBeLessThan(60)
   })
 
-  it('checksums turned off - the server says so, and damage passes', async () => {
+  it('checksums turned off - the server says so, and damage is not detected', async () => {
     const server = await listen({ checksum: false })
     const blocks = new KitBlocks([200_000])
     let seen = 0
@@ -232,7 +232,7 @@ describe('KV over TCP', () => {
     expect(await failureOf(client().pull(offer, [0], new KitTarget()))).toBe('none')
   })
 
-  it('more bytes than were offered - are refused before memory is taken', async () => {
+  it('more bytes than were offered - are refused before memory is allocated', async () => {
     const server = await listen()
     const blocks = new KitBlocks([200_000])
     const offer = server.offer(blocks.pin(), blocks)
@@ -242,7 +242,7 @@ describe('KV over TCP', () => {
     expect(await failureOf(client().pull(huge, [0], new KitTarget()))).toBe('kv.transfer_failed')
   })
 
-  it('the limit of the puller - under it and at it passes, over it is refused before anything is asked', async () => {
+  it('the limit of the puller - up to it pulls succeed, above it they are refused before any request', async () => {
     const server = await listen()
     const puller = client({ kvBytesMax: 1_000 })
     for (const [size, outcome] of [
@@ -258,7 +258,7 @@ describe('KV over TCP', () => {
     expect(server.stats.bytesSent).toBe(1_999)
   })
 
-  it('a puller that does not read - the server reads a bounded part of the store, and goes on later', async () => {
+  it('a puller that does not read - the server reads a bounded part of the store, and continues later', async () => {
     const server = await listen({ leaseMs: 60_000 })
     const blocks = new KitBlocks(sizes(1, 1024 * 1024))
     const count = 64
@@ -275,10 +275,10 @@ describe('KV over TCP', () => {
     const indexes = Array.from({ length: count }, (_, i) => i)
     const pulled = client().pull(offer, indexes, target)
     await until('the puller to stop', () => paused.length > 0)
-    // While the first does not read, another one gets the same blocks as a whole.
+    // While the first does not read, another puller gets all blocks.
     const other = client().pull(server.offer(pin(), blocks), indexes, new KitTarget())
     expect((await other).bytes).toBe(count * 2 ** 20)
-    // What the kernel takes is a few MB on each side.
+    // The kernel buffers a few MB on each side.
     expect(server.stats.bytesSent - count * 2 ** 20).toBeLessThan(32 * 2 ** 20)
     paused[0]?.resume()
     expect((await pulled).bytes).toBe(count * 2 ** 20)
@@ -296,7 +296,7 @@ describe('KV over TCP', () => {
     expect(await failureOf(puller.pull(offer, [0], new KitTarget()))).toBe('kv.transfer_failed')
   })
 
-  it('a wrong secret - nothing is given', async () => {
+  it('a wrong secret - no KV is sent', async () => {
     const server = await listen({ secret: 'a' })
     const blocks = new KitBlocks([100])
     const offer = server.offer(blocks.pin(), blocks)
@@ -305,7 +305,7 @@ describe('KV over TCP', () => {
     expect(server.stats.bytesSent).toBe(0)
   })
 
-  it('200 transfers with random deaths - no pin is left', async () => {
+  it('200 transfers that die at random - no pin is left', async () => {
     const seed = Date.now() % 1e9
     const random = seededRandom(seed)
     const server = await listen({ graceMs: 20, leaseMs: 300 })

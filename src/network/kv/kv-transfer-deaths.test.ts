@@ -8,7 +8,7 @@ import { KvOfferBook, kvChecksum } from '../../wire/index.ts'
 import type { HeldOffer } from '../../wire/index.ts'
 import { KvPull } from './kv-pull.ts'
 
-/** Time that goes on when the test says so. */
+/** A clock that the test advances. */
 class StepClock implements Clock {
   #now = 0
   readonly #timers = new Map<number, { readonly at: number; readonly fire: () => void }>()
@@ -54,7 +54,7 @@ const createStore = (capacityBlocks: number): KvBlockStore =>
     capacityBytes: capacityBlocks * TOKENS * BYTES_PER_TOKEN,
   })
 
-/** What the block of a key must hold. */
+/** The expected byte of a block. */
 const byteOf = (low: number, high: number, at: number): number =>
   (low ^ (high * 31) ^ (at * 7)) & 0xff
 
@@ -68,7 +68,7 @@ function isRight(store: KvBlockStore, keys: Uint32Array): boolean {
   return true
 }
 
-/** A transfer under way, with the real book, pull and stores; only the socket between them is missing. */
+/** A running transfer with the real book, pull and stores; only the socket between them is replaced. */
 interface Transfer {
   readonly offer: KvOffer
   readonly held: HeldOffer
@@ -79,7 +79,7 @@ interface Transfer {
 
 const SEED = Date.now() % 1e9
 
-it(`10,000 KV transfers with random deaths, seed ${SEED} - nothing is left, and no byte is wrong`, () => {
+it(`10,000 KV transfers that die at random, seed ${SEED} - nothing is left, and no byte is wrong`, () => {
   const random = seededRandom(SEED)
   const clock = new StepClock()
   let ids = 0
@@ -124,7 +124,7 @@ it(`10,000 KV transfers with random deaths, seed ${SEED} - nothing is left, and 
     if (held) live.push({ offer, held, pull, indexes: missing, offset: 0 })
   }
 
-  /** Moves one chunk; true when the transfer has ended. */
+  /** Transfers one chunk; true when the transfer has ended. */
   const move = (transfer: Transfer): boolean => {
     const { offer, held, pull, indexes } = transfer
     const [index] = indexes
@@ -152,7 +152,7 @@ it(`10,000 KV transfers with random deaths, seed ${SEED} - nothing is left, and 
   }
 
   const fates: readonly ((transfer: Transfer) => boolean)[] = [
-    // The connection breaks, and the puller comes back for what it lacks.
+    // The connection is lost, and the puller returns for the missing blocks.
     (transfer) => {
       transfer.pull.restart()
       transfer.offset = 0
@@ -163,7 +163,7 @@ it(`10,000 KV transfers with random deaths, seed ${SEED} - nothing is left, and 
     ({ offer }) => (book.pullerLost(offer.offerId), true),
     ({ offer }) => (book.release(offer.offerId, 'abandoned'), true),
     ({ offer }) => (book.release(offer.offerId, 'withdrawn'), true),
-    // Silence, until the lease has ended.
+    // Silence until the lease has expired.
     () => (clock.advance(randomInt(random, 300)), false),
   ]
 

@@ -1,5 +1,5 @@
 /**
- * The ends of the KV transport that a worker of a mode needs: a prefill worker offers, a decode worker pulls.
+ * Opens the ends of the KV transport for a worker's mode: a prefill worker offers, a decode worker pulls.
  */
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { KvEnds } from '../../worker/index.ts'
@@ -15,15 +15,15 @@ export interface OpenKv {
 
 interface KvTcpEndsOptions {
   readonly host: string
-  /** What other machines call this one, when that is not `host`. */
+  /** The host name for other machines, when it is not `host`. */
   readonly advertisedHost?: string
-  /** What they dial, when that is not the port on which it listens. */
+  /** The port for other machines, when it is not the listening port. */
   readonly advertisedPort?: number
   /** 0: any free port. */
   readonly port?: number
   readonly secret?: string
   readonly tls?: WireTls
-  /** Default true. False: blocks are not checked for damage on the way. */
+  /** Default true. False: blocks are not verified after the transfer. */
   readonly checksum?: boolean
 }
 

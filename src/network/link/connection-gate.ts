@@ -1,9 +1,10 @@
 /**
- * Who may hold a connection to a port: strangers briefly and few of them, known peers as many as agreed.
+ * Limits the connections to a port: unauthenticated ones to a short time and a small number, authenticated peers to
+ * a configured number.
  *
- * A stranger is whoever has not proved itself yet (TLS handshake included). One more than an address, or the port, may
- * have costs the oldest stranger its place, never the newcomer: whoever fills the port with idle connections shuts out
- * nobody but himself. A peer has a place of its own.
+ * A connection is unauthenticated until its peer has proved itself (TLS handshake included). When an address or the
+ * port exceeds its limit, the oldest unauthenticated connection is closed, never the newest, so that whoever fills
+ * the port with idle connections only displaces his own. Authenticated peers are counted separately.
  */
 import type { Socket } from 'node:net'
 import { BatonError } from '../../base/index.ts'
@@ -29,7 +30,7 @@ interface Stranger {
 
 export class ConnectionGate {
   readonly #limits: GateLimits
-  /** By address and port, the oldest first. */
+  /** By address and port, oldest first. */
   readonly #strangers = new Map<string, Stranger>()
   readonly #peersOf = new Map<string, number>()
   #peerCount = 0
@@ -54,7 +55,9 @@ export class ConnectionGate {
     else if (this.#strangers.size > strangersMax) this.#evict(this.#strangers.values().next().value)
   }
 
-  /** The stranger has proved itself. What it is reported when there is no place for one more peer; null: it is a peer now. */
+  /**
+   * The peer has authenticated. Returns the error for the peer when there are too many peers; null: it is accepted.
+   */
   admit(socket: Socket): BatonError | null {
     this.#strangers.delete(keyOf(socket))
     const { peersMax, peersPerAddressMax } = this.#limits
@@ -62,9 +65,13 @@ export class ConnectionGate {
     const ofAddress = this.#peersOf.get(address) ?? 0
     if (this.#peerCount >= peersMax || ofAddress >= peersPerAddressMax) {
       const limit = ofAddress >= peersPerAddressMax ? peersPerAddressMax : peersMax
-      return new BatonError('transport.cannot_connect', `the peer has ${limit} connections`, {
-        data: { limit },
-      })
+      return new BatonError(
+        'transport.cannot_connect',
+        `the limit of ${limit} connections of this peer is reached`,
+        {
+          data: { limit },
+        },
+      )
     }
     this.#peerCount += 1
     this.#peersOf.set(address, ofAddress + 1)
@@ -90,7 +97,7 @@ function addressOf({ remoteAddress }: Socket): string {
   return remoteAddress ?? ''
 }
 
-/** The same for a TCP socket and the TLS socket over it. */
+/** The same key for a TCP socket and the TLS socket on top of it. */
 function keyOf(socket: Socket): string {
   return `${addressOf(socket)}|${socket.remotePort ?? 0}`
 }

@@ -1,5 +1,5 @@
 /**
- * `listen` as a promise, with an error that says what to do when the address cannot be had.
+ * `listen` as a promise, with an error that says what to do when the address cannot be used.
  */
 import type { Server } from 'node:net'
 
@@ -17,11 +17,11 @@ export function listenOn(server: Server, host: string, port: number): Promise<vo
   })
 }
 
-/** `remedy`: what to do when another one listens there. */
+/** `remedy`: what to do when another process listens there. */
 export function listenError(
   error: NodeJS.ErrnoException,
   { host, port }: { readonly host: string; readonly port: number },
-  remedy = 'choose another, or 0 for any free one',
+  remedy = 'choose another port, or 0 for any free one',
 ): BatonError {
   const isTaken = error.code === 'EADDRINUSE'
   const text = isTaken

@@ -1,4 +1,4 @@
-/** What somebody can do to a port who has proved nothing yet. */
+/** Attacks on a port by unauthenticated connections. */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { readFileSync } from 'node:fs'
@@ -55,7 +55,7 @@ class Stranger {
   }
 }
 
-/** The rightful peer: gets through and is served. */
+/** The legitimate peer: connects and is served. */
 async function ask(server: TcpWorkerServer, secret?: string, tls?: WireTls): Promise<string> {
   const plane = new TcpRequestPlane({
     backoffMsMin: 5,
@@ -92,24 +92,27 @@ function hello(padding = ''): Uint8Array {
   return writer.take() ?? new Uint8Array(0)
 }
 
-describe('a stranger at a port', () => {
+describe('unauthenticated connections', () => {
   it.each([
     ['REQUEST', TAG.REQUEST],
     ['KV_OFFER', TAG.KV_OFFER],
     ['TOKENS', TAG.TOKENS],
-  ])('announces a %s before it has proved itself - is hung up on at the head', async (_, tag) => {
-    const stranger = new Stranger(await listen()).send(headOf(60 * 1024 * 1024, tag))
-    await until('it is hung up on', () => stranger.isClosed)
-  })
+  ])(
+    'a %s that is announced before authentication - the connection is closed at the head',
+    async (_, tag) => {
+      const stranger = new Stranger(await listen()).send(headOf(60 * 1024 * 1024, tag))
+      await until('it is hung up on', () => stranger.isClosed)
+    },
+  )
 
   it.each([
     [59, 0, false],
     [61, 0, true],
-    // What may be skipped is counted, too.
+    // Skipped bytes count too.
     [1, 60, false],
     [1, 70, true],
   ])(
-    'HELLO of %i KiB, then %i KiB to skip - hung up on: %s',
+    'HELLO of %i KiB, then %i KiB to skip - connection closed: %s',
     async (helloKib, skipKib, isRefused) => {
       const stranger = new Stranger(await listen({ secret: 's' }))
       stranger.send(hello('x'.repeat(helloKib * 1024)))
@@ -120,7 +123,7 @@ describe('a stranger at a port', () => {
     },
   )
 
-  it('a HELLO and no secret - gets no proof to try secrets on', async () => {
+  it('a HELLO without the secret - gets no proof that could be used to guess secrets', async () => {
     const server = await listen({ secret: 's3cret', timing: QUICK })
     const stranger = new Stranger(server).send(hello())
     await until('its time is over', () => stranger.isClosed)
@@ -130,10 +133,10 @@ describe('a stranger at a port', () => {
   it.each([
     ['plain', undefined],
     ['TLS', TLS],
-  ])('1,000 idle connections (%s) - the rightful peer gets in', async (_, tls) => {
+  ])('1,000 idle connections (%s) - the legitimate peer gets in', async (_, tls) => {
     const server = await listen({ secret: 's3cret', ...(tls === undefined ? {} : { tls }) })
     const strangers: Stranger[] = []
-    // Not more at once than the system lets wait to be accepted: what it drops is tried again after seconds.
+    // Not more at once than fit into the accept queue: the system retries dropped ones only after seconds.
     for (let lot = 0; lot < 4; lot++) {
       const come = Array.from({ length: 250 }, () => new Stranger(server))
       await until('they are there', () => come.every(({ isOpen, isClosed }) => isOpen || isClosed))
@@ -146,7 +149,7 @@ describe('a stranger at a port', () => {
   })
 
   it.each([3, 4])(
-    '4 peers of an address may stay, %i are there - one more: told why not',
+    '4 peers of an address are allowed, %i are connected - one more is told why it is refused',
     async (count) => {
       const server = await listen({ gate: { peersPerAddressMax: 4 } })
       for (let i = 0; i < count; i++) expect(await ask(server)).toBe('length')
@@ -154,7 +157,7 @@ describe('a stranger at a port', () => {
     },
   )
 
-  it('a peer that leaves - frees its place', async () => {
+  it('a peer that disconnects - frees its place', async () => {
     const server = await listen({ gate: { peersMax: 1 } })
     for (let i = 0; i < 3; i++) {
       expect(await ask(server)).toBe('length')

@@ -1,8 +1,8 @@
 /**
- * One TCP connection that speaks the dialect `baton`: handshake, frames in, frames out, and a pulse.
+ * One TCP connection with the wire protocol `baton`: handshake, frames in both directions, and a heartbeat.
  *
- * Owns: the socket, its one write per turn, the deadlines (handshake, silence), and the one reason by which it ends.
- * Does not own: what frames mean after the handshake. `onClosed` is called exactly once, whatever happened.
+ * Owns: the socket, its single write per turn, the deadlines (handshake, silence), and the reason of its end. Does
+ * not own: the meaning of frames after the handshake. `onClosed` is called exactly once in any case.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -32,9 +32,9 @@ import type {
 } from '../../wire/index.ts'
 
 export interface WireTiming {
-  /** A PING is sent after so long. */
+  /** Interval of PING frames. */
   readonly pingEveryMs: number
-  /** A peer that is silent for so long is gone. */
+  /** A peer that is silent for this time counts as lost. */
   readonly silenceMs: number
   readonly handshakeMs: number
 }
@@ -47,9 +47,9 @@ export interface WireSocketOptions {
   readonly secret?: string | undefined
   readonly limits?: FrameLimits
   readonly timing?: WireTiming | undefined
-  /** Asked once the peer has proved itself: null, or why it cannot stay. */
+  /** Called after the peer has authenticated: null, or the error with which it is refused. */
   readonly admit?: (() => BatonError | null) | undefined
-  /** Payloads of this tag go to `onPart` as they come. */
+  /** Payloads of this tag are passed to `onPart` as they arrive. */
   readonly streamedTag?: number
 }
 
@@ -57,7 +57,9 @@ export interface WireSocketHandler extends FrameHandler {
   onReady(peer: Hello): void
   /** The socket's buffer is empty again after a write that did not fit. */
   onDrain?(): void
-  /** The peer has read everything that was written before a PING, and what it wrote before its answer has been received. */
+  /**
+   * The peer has read everything written before a PING, and everything that it wrote before its answer was received.
+   */
   onPong?(): void
   onClosed(reason: BatonError): void
 }
@@ -81,7 +83,7 @@ export class WireSocket {
   #pingedAtMs = performance.now()
   #goodbye: BatonError | null = null
   #heardSome = false
-  /** Before the handshake was over. */
+  /** Bytes received before the end of the handshake. */
   #strangerBytes = 0
 
   constructor(socket: Socket, options: WireSocketOptions, handler: WireSocketHandler) {
@@ -117,7 +119,7 @@ export class WireSocket {
     return this.#isReady && !this.#isClosed
   }
 
-  /** Bytes that the kernel has not taken yet. */
+  /** Bytes that the kernel has not accepted yet. */
   get unsentBytes(): number {
     return this.#socket.writableLength
   }
@@ -127,7 +129,7 @@ export class WireSocket {
     this.#beforeFlush = close
   }
 
-  /** What is in the writer goes out at the end of this turn of the event loop, in one write. */
+  /** The content of the writer is sent at the end of this turn of the event loop, in one write. */
   flushSoon(): void {
     if (this.#isFlushDue) return
     this.#isFlushDue = true
@@ -136,7 +138,7 @@ export class WireSocket {
     })
   }
 
-  /** False: the kernel does not take more now; `onDrain` follows. */
+  /** False: the kernel accepts no more now; `onDrain` follows. */
   flush(): boolean {
     this.#isFlushDue = false
     if (this.#isClosed) return true
@@ -144,7 +146,7 @@ export class WireSocket {
     return this.#writeOut()
   }
 
-  /** Bytes that follow the frame head just flushed, uncopied. */
+  /** Bytes after the frame head that was just flushed, sent without a copy. */
   writeRaw(bytes: Uint8Array): boolean {
     return this.#isClosed || this.#socket.write(bytes)
   }
@@ -157,7 +159,7 @@ export class WireSocket {
     this.#socket.uncork()
   }
 
-  /** Tells the peer why and closes. Idempotent; the first reason stands. */
+  /** Tells the peer the reason and closes. Idempotent; the first reason counts. */
   close(reason: BatonError): void {
     if (this.#isClosed) return
     this.#beforeFlush()
@@ -166,13 +168,13 @@ export class WireSocket {
     if (this.#socket.writable) this.#writeOut()
     this.#end(reason)
     this.#socket.destroySoon()
-    // A peer that does not read would keep the socket for ever.
+    // A peer that does not read would keep the socket open for ever.
     const force = setTimeout(() => this.#socket.destroy(), 1_000)
     force.unref()
     this.#socket.once('close', () => clearTimeout(force))
   }
 
-  /** Pieces that are not copied and what follows them are one write, too. */
+  /** Uncopied pieces and the bytes after them are sent in one write too. */
   #writeOut(): boolean {
     const long = this.writer.takeLong()
     const bytes = this.writer.take()
@@ -193,8 +195,11 @@ export class WireSocket {
       this.#fail(wireFailure(error, 'transport.disconnected'))
     })
     socket.on('end', () => {
-      const hint = this.#heardSome ? '' : ' without a word: does it want TLS?'
-      const hungUp = new BatonError('transport.disconnected', `the peer hung up${hint}`)
+      const hint = this.#heardSome ? '' : ' without a message: does it require TLS?'
+      const hungUp = new BatonError(
+        'transport.disconnected',
+        `the peer closed the connection${hint}`,
+      )
       this.#fail(this.#goodbye ?? hungUp)
     })
     socket.on('close', () => {
@@ -202,7 +207,7 @@ export class WireSocket {
     })
   }
 
-  /** Bytes of a socket that was made with its own read buffer (`onread`) and so has no 'data' events. */
+  /** Bytes of a socket that has its own read buffer (`onread`) and therefore no 'data' events. */
   receive(piece: Uint8Array): void {
     if (this.#isClosed) return
     this.#heardAtMs = performance.now()
@@ -241,21 +246,26 @@ export class WireSocket {
   #onGoodbye(bytes: Uint8Array, start: number, end: number): void {
     const { code, message } = decodeRecord(bytes, start, end, 'GOODBYE')
     const cause = BatonError.fromValue({ code: String(code), message: String(message) })
-    // What the peer says of us before it knows us is the reason of the failed attempt; later it is only a lost link.
+    // A GOODBYE during the handshake is the reason of a failed attempt; later it means only that the connection is
+    // lost.
     this.#goodbye = this.#isReady
-      ? new BatonError('transport.disconnected', `the peer closed: ${cause.message}`, { cause })
+      ? new BatonError(
+          'transport.disconnected',
+          `the peer closed the connection: ${cause.message}`,
+          { cause },
+        )
       : cause
   }
 
   #onPulse(): void {
     const now = performance.now()
     const { handshakeMs, pingEveryMs, silenceMs } = this.#timing
-    // After a long turn of this event loop, what the peer said is still unread: that is no silence.
+    // After a long turn of this event loop, data of the peer may still be unread, which is not silence.
     if (now - this.#pulsedAtMs > silenceMs / 2) this.#heardAtMs = now
     this.#pulsedAtMs = now
     const silence = now - this.#heardAtMs
     if (!this.#isReady && now - this.#openedAtMs > handshakeMs) {
-      this.#fail(new BatonError('transport.connection_timeout', 'no handshake in time'))
+      this.#fail(new BatonError('transport.connection_timeout', 'the handshake timed out'))
     } else if (silence > silenceMs) {
       const text = `nothing received for ${Math.round(silence)} ms`
       this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
@@ -266,7 +276,7 @@ export class WireSocket {
     }
   }
 
-  /** Leaves with the next flush. */
+  /** Sent with the next flush. */
   ping(): void {
     this.#beforeFlush()
     this.writer.begin(TAG.PING).f64(performance.now()).end()
@@ -288,16 +298,19 @@ export class WireSocket {
 }
 
 function tooMuchOfStranger(): BatonError {
-  const text = `more than ${STRANGER_BYTES_MAX} bytes before the handshake was over`
+  const text = `the peer sent more than ${STRANGER_BYTES_MAX} bytes before the end of the handshake`
   return protocolError('frame.too_long', text)
 }
 
-/** The first bytes of a TLS record: handshake or alert, version 3.1 to 3.4. As a frame's length they would be too much. */
+/**
+ * Detects the first bytes of a TLS record: handshake or alert, version 3.1 to 3.4. As the length of a frame they
+ * would exceed the limit.
+ */
 function refuseTls(piece: Uint8Array): void {
   const [type, major, minor = 0] = piece
   if ((type !== 0x16 && type !== 0x15) || major !== 0x03 || minor < 1 || minor > 4) return
   throw new BatonError(
     'transport.protocol',
-    'the peer speaks TLS and this process does not: give both --tls-cert, --tls-key and --tls-ca',
+    'the peer uses TLS and this process does not: give both --tls-cert, --tls-key and --tls-ca',
   )
 }

@@ -21,7 +21,7 @@ const tlsOf = (who: string): WireTls => ({
 })
 const FLEET = tlsOf('fleet')
 const STRANGER = tlsOf('stranger')
-/** Trusts the fleet but shows a certificate that the fleet does not know. */
+/** Trusts the fleet's authority but has a certificate that the fleet does not trust. */
 const IMPOSTOR = { ...STRANGER, ca: FLEET.ca }
 
 const ends: (() => Promise<unknown>)[] = []
@@ -41,7 +41,7 @@ describe('KV transport over TLS', () => {
     it(`transport - ${transportCase.name}`, () => transportCase.run(tls))
   }
 
-  it('a puller without the right certificate - gets nothing', async () => {
+  it('a puller without a trusted certificate - gets nothing', async () => {
     const server = await KvTcpServer.listen({ tls: FLEET, leaseMs: 60_000 })
     ends.push(() => server.close())
     const blocks = new KitBlocks([50_000])
@@ -108,7 +108,7 @@ describe('request plane over TLS', () => {
     expect(servedCount()).toBe(1)
   })
 
-  it('with another authority, a foreign certificate, or on one side only - no frame is taken', async () => {
+  it('with another authority, a foreign certificate, or TLS on one side only - no frame is accepted', async () => {
     const pairs = [
       [FLEET, STRANGER],
       [FLEET, IMPOSTOR],
@@ -117,7 +117,7 @@ describe('request plane over TLS', () => {
     ] as const
     for (const [server, client] of pairs) {
       const { plane, workerId, ask, servedCount } = await connect(server, client)
-      // The request waits for the connection, and ends when that has failed.
+      // The request waits for the connection, and ends when the connection has failed.
       await expect(ask()).rejects.toMatchObject({ code: expect.stringMatching(/^transport\./) })
       expect(plane.isConnected(workerId)).toBe(false)
       expect(servedCount()).toBe(0)

@@ -1,8 +1,8 @@
 /**
- * TLS below the wire, always mutual: both sides show a certificate of the fleet's own authority.
+ * TLS for connections between processes, always mutual: both sides show a certificate of the fleet's own authority.
  *
- * A certificate says that its holder is of the fleet, not at which address it lives, since workers come and go; so
- * names in it are not compared. Use an authority that signs for nothing else.
+ * A certificate shows that its holder belongs to the fleet, not its address, because workers come and go; names in
+ * certificates are therefore not checked. Use an authority that signs nothing else.
  */
 import { connect, createServer } from 'node:net'
 import type { Server, ServerOpts, Socket, TcpNetConnectOpts } from 'node:net'
@@ -16,7 +16,7 @@ import { connect as connectTls, createServer as createTlsServer } from 'node:tls
 export interface WireTls {
   readonly cert: string
   readonly key: string
-  /** The authority that has signed the certificates of all peers. */
+  /** The certificate of the authority that has signed the certificates of all peers. */
   readonly ca: string
 }
 
@@ -28,8 +28,8 @@ export interface WireServerOptions extends ServerOpts {
 }
 
 /**
- * Hands on connections whose TLS handshake, if there is one, has succeeded. They count as strangers until `admit` is
- * called, which is what a `WireSocket` does at the end of its handshake.
+ * Passes on connections after their TLS handshake, if TLS is used. They count as unauthenticated until `admit` is
+ * called, which a `WireSocket` does at the end of its own handshake.
  */
 export function createWireServer(
   tls: WireTls | undefined,
@@ -53,7 +53,7 @@ export function createWireServer(
     rejectUnauthorized: true,
   })
   server.on('connection', (socket: Socket) => gate.enter(socket))
-  // Who has begun to speak TLS; the event is of interest, not the keys. A probe of the port is no news.
+  // Connections that have started TLS, known from the keylog event. A port probe without TLS is not reported.
   const begun = new WeakSet<Socket>()
   server.on('keylog', (_, socket) => begun.add(socket))
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
@@ -63,7 +63,7 @@ export function createWireServer(
   return server.on('secureConnection', onConnection)
 }
 
-/** What went wrong with a socket, in words that name TLS when it is the cause. */
+/** The failure of a socket, with words that name TLS when it is the cause. */
 export function wireFailure(
   error: NodeJS.ErrnoException,
   code: ErrorCode = 'transport.cannot_connect',
@@ -73,21 +73,22 @@ export function wireFailure(
   if (!isTls) return new BatonError(code, messageOf(error), { cause: error })
   const why = typeof reason === 'string' ? reason : error.message
   const hint = /wrong version number|http request|unknown protocol/.test(why)
-    ? '; the peer does not speak TLS'
+    ? '; the peer does not use TLS'
     : `; ${SAME_AUTHORITY}`
   return new BatonError(code, `TLS handshake failed: ${why}${hint}`, { cause: error })
 }
 
-/** A side that does not like a certificate hangs up without saying so. */
+/** A side that refuses a certificate closes the connection without saying so. */
 function distrusted(reason: Error | string | null, cause: Error): BatonError {
-  const why = reason === null ? 'the peer hung up' : `certificate refused: ${String(reason)}`
+  const why =
+    reason === null ? 'the peer closed the connection' : `certificate refused: ${String(reason)}`
   const text = `TLS handshake failed: ${why}; ${SAME_AUTHORITY}`
   return new BatonError('transport.cannot_connect', text, { cause })
 }
 
-const SAME_AUTHORITY = 'are both certificates of the authority in --tls-ca?'
+const SAME_AUTHORITY = 'are both certificates signed by the authority in --tls-ca?'
 
-/** OpenSSL's names, as Node hands them on. */
+/** OpenSSL's error codes, as Node reports them. */
 const CERTIFICATE_FAULTS: ReadonlySet<string> = new Set([
   'CERT_CHAIN_TOO_LONG',
   'CERT_HAS_EXPIRED',
@@ -105,14 +106,14 @@ const CERTIFICATE_FAULTS: ReadonlySet<string> = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
-/** Where a connection's bytes are read to, time after time, instead of into a fresh buffer for each read. */
+/** A read buffer for a connection that is reused for each read. */
 export interface WireReader {
   readonly buffer: Uint8Array | (() => Uint8Array)
   /** The bytes are only valid during the call. */
   receive(bytes: Uint8Array): void
 }
 
-/** Calls back when the connection, with TLS if wanted, stands. Failures before that are 'error' events. */
+/** Calls back when the connection is established, including TLS if used. Earlier failures are 'error' events. */
 export function dialWire(
   tls: WireTls | undefined,
   { host, port }: { readonly host: string; readonly port: number },
@@ -121,7 +122,7 @@ export function dialWire(
 ): Socket {
   const options: TcpNetConnectOpts = { host, port, noDelay: true }
   if (tls !== undefined) {
-    // TLS has a read buffer of its own; the wire listens to 'data' then.
+    // TLS has a read buffer of its own; the connection uses 'data' events then.
     const checkServerIdentity = (): undefined => undefined
     return connectTls(
       { ...options, ...tls, minVersion: TLS_OLDEST, checkServerIdentity },

@@ -1,6 +1,6 @@
 /**
- * Hosts from which media may be fetched, as an operator lists them: `images.example.com`, `*.example.com` (every host below
- * it, not itself), `host:8443`, or `*`.
+ * Hosts from which media may be fetched, as the operator lists them: `images.example.com`, `*.example.com` (every
+ * host below it, not itself), `host:8443`, or `*`.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -8,7 +8,7 @@ interface AllowedHost {
   /** Null: any. */
   readonly name: string | null
   readonly isBelow: boolean
-  /** Absent: the scheme's own. */
+  /** Absent: the default port of the scheme. */
   readonly port: string
 }
 
@@ -23,7 +23,7 @@ export class AllowedHosts {
   }
 
   allows({ hostname, port }: URL): boolean {
-    // A dot at the end is the same host.
+    // A trailing dot means the same host.
     const host = hostname.toLowerCase().replace(/\.$/, '')
     return this.#hosts.some(
       (allowed) =>
@@ -37,7 +37,7 @@ export class AllowedHosts {
 function parsed(written: string): AllowedHost {
   const [, name = '', port = ''] = WRITTEN.exec(written.trim().toLowerCase()) ?? []
   if (name === '') {
-    const text = `--media-hosts: "${written}" is no host: images.example.com, *.example.com, host:8443 or *`
+    const text = `--media-hosts: "${written}" is invalid: expected images.example.com, *.example.com, host:8443 or *`
     throw new BatonError('config.invalid', text)
   }
   const isBelow = name.startsWith('*.')

@@ -1,4 +1,6 @@
-/** Real servers and sockets; only which addresses count as public, and what names resolve to, is the test's. */
+/**
+ * Uses real servers and sockets; the test only decides which addresses count as public, and what names resolve to.
+ */
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -31,13 +33,13 @@ async function serverOn(host: string, answer: Answer): Promise<{ port: number; a
 
 const never = new AbortController().signal
 const limits = { bytesMax: 100, signal: never }
-/** 127.0.0.1 plays the internet, every other address what is private. */
+/** 127.0.0.1 counts as public, every other address as private. */
 const isPublic = (address: string) => address === '127.0.0.1'
 const resolve = () => Promise.resolve(['127.0.0.1'])
 const ofPort = (port: number) => ({ hosts: [`media.example:${port}`], isPublic, resolve })
 
 describe('the media fetcher', () => {
-  it('fetches from a host that is listed - the bytes, whole', async () => {
+  it('fetches from a listed host - all bytes', async () => {
     const { port, asked } = await serverOn('127.0.0.1', (_, res) => res.end('some bytes'))
     const fetched = await createMediaFetcher(ofPort(port))(
       `http://media.example:${port}/a?b`,
@@ -57,7 +59,7 @@ describe('the media fetcher', () => {
     ['credentials', 'http://user:pass@media.example:PORT/'],
     ['no address', 'http://'],
     ['a very long one', `http://media.example:PORT/${'x'.repeat(9000)}`],
-  ])('refuses %s - and asks nobody', async (_what, url) => {
+  ])('refuses %s - and sends no request', async (_what, url) => {
     const { port, asked } = await serverOn('127.0.0.1', (_, res) => res.end('x'))
     const fetch = createMediaFetcher(ofPort(port))
     await expect(fetch(url.replace('PORT', String(port)), limits)).rejects.toMatchObject({
@@ -79,20 +81,20 @@ describe('the media fetcher', () => {
       '[::ffff:127.0.0.1]',
     ]) {
       const refused = fetch(`http://${host}:${port}/`, limits)
-      await expect(refused, host).rejects.toThrow(/not a public one|could not be reached/)
+      await expect(refused, host).rejects.toThrow(/not public|could not be reached/)
     }
     expect(asked).toEqual([])
   })
 
-  it('one private address among those of a name - refused', async () => {
+  it('one private address among those of a name - is refused', async () => {
     const { port, asked } = await serverOn('127.0.0.1', (_, res) => res.end('x'))
     const mixed = () => Promise.resolve(['127.0.0.1', '127.0.0.2'])
     const fetch = createMediaFetcher({ ...ofPort(port), resolve: mixed })
-    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('not a public one')
+    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('not public')
     expect(asked).toEqual([])
   })
 
-  it('several addresses, the first of which nobody listens at - the next one is tried', async () => {
+  it('several addresses, nothing listens at the first - the next one is tried', async () => {
     const { port } = await serverOn('127.0.0.1', (_, res) => res.end('there'))
     const fetch = createMediaFetcher({
       ...ofPort(port),
@@ -102,7 +104,7 @@ describe('the media fetcher', () => {
     expect((await fetch(`http://media.example:${port}/`, limits)).byteLength).toBe(5)
   })
 
-  it('a name that changes after it was looked at (DNS rebinding) - the checked address is the one that is used', async () => {
+  it('a name that resolves differently after the check (DNS rebinding) - the checked address is used', async () => {
     const { port } = await serverOn('127.0.0.1', (_, res) => res.end('public'))
     const inside = await serverOn('127.0.0.2', (_, res) => res.end('private'))
     const answers = [['127.0.0.1'], ['127.0.0.2'], ['127.0.0.2']]
@@ -112,7 +114,7 @@ describe('the media fetcher', () => {
     const { base64 } = await fetch(`http://media.example:${port}/`, limits)
     expect(Buffer.from(base64, 'base64').toString()).toBe('public')
     expect(asked).toBe(1)
-    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('not a public one')
+    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('not public')
     expect(inside.asked).toEqual([])
   })
 
@@ -120,7 +122,7 @@ describe('the media fetcher', () => {
     ['a host that is not listed', (port: number) => `http://elsewhere.example:${port}/`],
     ['a private address', () => 'http://127.0.0.2/'],
     ['a file', () => 'file:///etc/passwd'],
-  ])('a redirect to %s - refused', async (_what, to) => {
+  ])('a redirect to %s - is refused', async (_what, to) => {
     const inside = await serverOn('127.0.0.2', (_, res) => res.end('private'))
     const { port } = await serverOn('127.0.0.1', (req, res) => {
       res.writeHead(302, { location: to(Number(req.socket.localPort)) }).end()
@@ -135,7 +137,7 @@ describe('the media fetcher', () => {
     expect(inside.asked).toEqual([])
   })
 
-  it('redirects to where it may go - followed, three times and not four', async () => {
+  it('redirects to allowed addresses - are followed, three times and not four', async () => {
     const { port, asked } = await serverOn('127.0.0.1', (req, res) => {
       const left = Number((req.url ?? '').slice(1))
       if (left === 0) res.end('there')
@@ -152,21 +154,24 @@ describe('the media fetcher', () => {
   it.each([
     ['says how long it is', true],
     ['does not', false],
-  ])('what is too long is not read to its end - also when the server %s', async (_what, says) => {
-    const { port } = await serverOn('127.0.0.1', (req, res) => {
-      const bytes = Buffer.alloc(Number((req.url ?? '').slice(1)))
-      if (says) res.setHeader('content-length', bytes.length)
-      res.write(bytes)
-      res.end()
-    })
-    const fetch = createMediaFetcher(ofPort(port))
-    const of = (bytes: number) => fetch(`http://media.example:${port}/${bytes}`, limits)
-    expect((await of(99)).byteLength).toBe(99)
-    expect((await of(100)).byteLength).toBe(100)
-    await expect(of(101)).rejects.toMatchObject({ code: 'request.payload_too_large' })
-  })
+  ])(
+    'content that is too long - is not read to its end, also when the server %s',
+    async (_what, says) => {
+      const { port } = await serverOn('127.0.0.1', (req, res) => {
+        const bytes = Buffer.alloc(Number((req.url ?? '').slice(1)))
+        if (says) res.setHeader('content-length', bytes.length)
+        res.write(bytes)
+        res.end()
+      })
+      const fetch = createMediaFetcher(ofPort(port))
+      const of = (bytes: number) => fetch(`http://media.example:${port}/${bytes}`, limits)
+      expect((await of(99)).byteLength).toBe(99)
+      expect((await of(100)).byteLength).toBe(100)
+      await expect(of(101)).rejects.toMatchObject({ code: 'request.payload_too_large' })
+    },
+  )
 
-  it('an answer that never comes, or never ends - an error when the time is over', async () => {
+  it('an answer that never comes, or never ends - an error after the deadline', async () => {
     const { port } = await serverOn('127.0.0.1', (req, res) => {
       if (req.url === '/half') res.write('half')
     })
@@ -177,13 +182,13 @@ describe('the media fetcher', () => {
     }
   })
 
-  it.each([404, 500, 204, 304])('an answer of %d - refused with the number', async (status) => {
+  it.each([404, 500, 204, 304])('an answer of %d - is refused with the status', async (status) => {
     const { port } = await serverOn('127.0.0.1', (_, res) => res.writeHead(status).end())
     const fetch = createMediaFetcher(ofPort(port))
     await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow(String(status))
   })
 
-  it('nobody there, or an answer that breaks off - an error that tells nothing of the network', async () => {
+  it('no server, or an incomplete answer - an error that reveals nothing about the network', async () => {
     const { port } = await serverOn('127.0.0.1', (req, res) => {
       res.writeHead(200, { 'content-length': 50 })
       res.write('x', () => req.socket.destroy())
@@ -192,12 +197,12 @@ describe('the media fetcher', () => {
       ...ofPort(port),
       hosts: [`media.example:${port}`, 'media.example:1'],
     })
-    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('broke off')
+    await expect(fetch(`http://media.example:${port}/`, limits)).rejects.toThrow('incomplete')
     const refused = fetch('http://media.example:1/', limits)
     await expect(refused).rejects.toThrow(/^the address could not be reached$/)
   })
 
-  it('no more than 32 at a time - the next one is refused, and there is room again afterwards', async () => {
+  it('no more than 32 fetches at a time - the next one is refused, and there is room again afterwards', async () => {
     const waiting: ServerResponse[] = []
     const { port } = await serverOn('127.0.0.1', (_, res) => void waiting.push(res))
     const fetch = createMediaFetcher(ofPort(port))
@@ -214,9 +219,9 @@ describe('the media fetcher', () => {
     expect((await next).byteLength).toBe(1)
   })
 
-  it('a host that cannot be one - an error at the start', () => {
+  it('an invalid host - is an error at the start', () => {
     for (const host of ['http://x', 'a b', 'x/y', '*.*', 'x:', 'x:123456']) {
-      expect(() => createMediaFetcher({ hosts: [host] }), host).toThrow('is no host')
+      expect(() => createMediaFetcher({ hosts: [host] }), host).toThrow('is invalid')
     }
   })
 
@@ -225,7 +230,7 @@ describe('the media fetcher', () => {
     const fetch = createMediaFetcher({ ...ofPort(port), hosts: [`*.example.com:${port}`] })
     expect((await fetch(`http://a.b.example.com:${port}/`, limits)).byteLength).toBe(1)
     for (const host of ['example.com', 'badexample.com', 'example.com.evil.org']) {
-      await expect(fetch(`http://${host}:${port}/`, limits), host).rejects.toThrow('not fetched')
+      await expect(fetch(`http://${host}:${port}/`, limits), host).rejects.toThrow('not allowed')
     }
   })
 })

@@ -1,11 +1,12 @@
 /**
- * Fetches what stands behind addresses in clients' requests, and nothing that the client could not reach itself.
+ * Fetches addresses in clients' requests, and nothing that the client could not reach itself (SSRF protection).
  *
- *   address ── host listed? ── name looked up: every address public? ── connection to that address ── redirect? from the begin
+ * address ── host listed? ── name resolved: every address public? ── connect to that address ── redirect? start
+ * again
  *
- * Owns: the rules of such a fetch. The name is looked up once, and the connection goes to the address that was checked, so
- * that a name that says something else a moment later (DNS rebinding) changes nothing. No credentials, no cookies, no proxy;
- * bounds of time, bytes, redirects and fetches at a time. A refusal says nothing of what is behind a name.
+ * Owns the rules of such a fetch. The name is resolved once, and the connection goes to the checked address, so that
+ * a name that resolves differently a moment later (DNS rebinding) has no effect. No credentials, no cookies, no
+ * proxy; limits for time, bytes, redirects and concurrent fetches. A refusal reveals nothing about the network.
  */
 import { lookup as lookUp } from 'node:dns/promises'
 import { request as httpRequest } from 'node:http'
@@ -38,7 +39,7 @@ export function createMediaFetcher(options: MediaFetcherOptions): FetchMedia {
   let running = 0
   return async (url, limits) => {
     if (running >= AT_A_TIME) {
-      const text = `${AT_A_TIME} addresses of media are being fetched already`
+      const text = `too many media are being fetched: at most ${AT_A_TIME} at a time; try again later`
       throw new BatonError('capacity.exhausted', text)
     }
     running++
@@ -61,21 +62,21 @@ interface Limits {
   readonly signal: AbortSignal
 }
 
-/** Each stop on the way is checked like the first one. */
+/** Each redirect is checked like the first address. */
 async function follow(fetcher: Fetcher, url: string, limits: Limits): Promise<FetchedMedia> {
   let at = addressOf(url)
   for (let redirects = 0; redirects <= REDIRECTS_MAX; redirects++) {
     if (!fetcher.hosts.allows(at)) {
-      throw invalid('media of this host are not fetched here: send the data itself (a `data:` URL)')
+      throw invalid('this host is not allowed for media: send the data itself (a `data:` URL)')
     }
-    // oxlint-disable-next-line no-await-in-loop -- where to go next is known only then
+    // oxlint-disable-next-line no-await-in-loop -- the next address is known only then
     const response = await opened(at, await checkedAddresses(fetcher, at), limits.signal)
     const { statusCode: status = 0, headers } = response
     // oxlint-disable-next-line no-await-in-loop
     if (status === 200) return await bodyOf(response, limits)
     response.destroy()
     if (![301, 302, 303, 307, 308].includes(status) || headers.location === undefined) {
-      throw invalid(`the address answered ${status}`)
+      throw invalid(`the server at the address answered with status ${status}`)
     }
     at = addressOf(headers.location, at)
   }
@@ -84,9 +85,9 @@ async function follow(fetcher: Fetcher, url: string, limits: Limits): Promise<Fe
 
 function addressOf(text: string, base?: URL): URL {
   const url = text.length <= URL_CHARACTERS_MAX ? parsed(text, base) : null
-  if (url === null) throw invalid('is no address')
+  if (url === null) throw invalid('is not a valid URL')
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw invalid('only addresses of http and https are fetched')
+    throw invalid('only http and https addresses are fetched')
   }
   if (url.username !== '' || url.password !== '') {
     throw invalid('an address with a user name or password is not fetched')
@@ -102,7 +103,7 @@ function parsed(text: string, base: URL | undefined): URL | null {
   }
 }
 
-/** One private address among several is enough to refuse: which one is taken is nobody's promise. */
+/** One private address among several is sufficient for a refusal, because any of them might be used. */
 async function checkedAddresses(
   { isPublic = isPublicAddress, resolve = resolved }: Fetcher,
   { hostname }: URL,
@@ -113,14 +114,14 @@ async function checkedAddresses(
   return addresses
 }
 
-/** The same words for both: which names there are in a network is not told. */
-const NOT_PUBLIC = 'the address is not there, or not a public one'
+/** The same words for both cases, so that the message does not reveal which names exist in the local network. */
+const NOT_PUBLIC = 'the address does not exist or is not public'
 
 async function resolved(host: string): Promise<readonly string[]> {
   return (await lookUp(host, { all: true })).map(({ address }) => address)
 }
 
-/** The connection goes to one of `addresses`; the host's name is for the certificate and the server. */
+/** The connection goes to one of `addresses`; the host's name is used for the certificate and the Host header. */
 function opened(
   url: URL,
   addresses: readonly string[],
@@ -169,13 +170,15 @@ async function bodyOf(response: IncomingMessage, { bytesMax }: Limits): Promise<
   } catch (cause) {
     response.destroy()
     if (cause instanceof BatonError) throw cause
-    throw new BatonError('request.invalid_argument', 'the address broke off its answer', { cause })
+    throw new BatonError('request.invalid_argument', 'the answer of the address is incomplete', {
+      cause,
+    })
   }
   const bytes = Buffer.concat(pieces)
   return { byteLength, head: bytes.subarray(0, HEAD_BYTES), base64: bytes.toString('base64') }
 }
 
-/** The time covers all of it: names, connections, redirects, bytes. */
+/** The deadline covers everything: name resolution, connections, redirects, bytes. */
 async function within(
   deadlineMs: number,
   client: CancelSignal,
@@ -196,7 +199,7 @@ async function within(
   } finally {
     clearTimeout(timer)
     client.removeEventListener('abort', end)
-    // Whatever of it still runs.
+    // Cancels whatever is still running.
     controller.abort()
   }
 }
@@ -206,6 +209,6 @@ function invalid(text: string): BatonError {
 }
 
 function tooLong(bytesMax: number): BatonError {
-  const text = `what stands at this address has more than ${bytesMax} bytes`
+  const text = `the content at this address exceeds ${bytesMax} bytes`
   return new BatonError('request.payload_too_large', text)
 }

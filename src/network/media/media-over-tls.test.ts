@@ -1,5 +1,5 @@
 /**
- * A real server of https, whose authority a process is told of by NODE_EXTRA_CA_CERTS: read at its start, so that the fetcher
+ * A real HTTPS server whose authority is given in NODE_EXTRA_CA_CERTS. Node reads it at the start, so the fetcher
  * runs in a process of its own.
  */
 import { execFile, spawnSync } from 'node:child_process'
@@ -17,7 +17,7 @@ const key = join(folder, 'key.pem')
 const PICTURE = Buffer.from('a picture, as far as a fetcher knows')
 
 const FETCHER = pathToFileURL(join(import.meta.dirname, 'media-fetcher.ts')).href
-/** 127.0.0.1 plays the internet. */
+/** 127.0.0.1 counts as public. */
 const program = (url: string): string => `
   import { createMediaFetcher } from ${JSON.stringify(FETCHER)}
   const fetcher = createMediaFetcher({
@@ -63,7 +63,7 @@ describe('media over https', () => {
   const url = (host: string): string =>
     `https://${host}:${(server.address() as AddressInfo).port}/a.png`
 
-  it('of an authority that the process was told of - the bytes', async () => {
+  it('an authority that the process trusts - the bytes', async () => {
     const told = await fetchInProcess(url('media.example'), cert)
     expect(told).toEqual({ base64: PICTURE.toString('base64') })
     expect(names).toEqual([new URL(url('media.example')).host + ' /a.png'])
@@ -72,13 +72,16 @@ describe('media over https', () => {
   it.each([
     ['an authority that nobody knows', 'media.example', false, 'DEPTH_ZERO_SELF_SIGNED_CERT'],
     ['a certificate for another name', 'other.example', true, 'ERR_TLS_CERT_ALTNAME_INVALID'],
-  ])('%s - is not there for the client; the log knows why', async (_what, host, isKnown, cause) => {
-    const asked = names.length
-    expect(await fetchInProcess(url(host), isKnown ? cert : null)).toEqual({
-      code: 'request.invalid_argument',
-      message: expect.stringMatching(/could not be reached$/),
-      cause,
-    })
-    expect(names).toHaveLength(asked)
-  })
+  ])(
+    '%s - cannot be reached for the client; the log has the reason',
+    async (_what, host, isKnown, cause) => {
+      const asked = names.length
+      expect(await fetchInProcess(url(host), isKnown ? cert : null)).toEqual({
+        code: 'request.invalid_argument',
+        message: expect.stringMatching(/could not be reached$/),
+        cause,
+      })
+      expect(names).toHaveLength(asked)
+    },
+  )
 })

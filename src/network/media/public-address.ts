@@ -1,10 +1,10 @@
 /**
- * Whether an address is one of the public internet: nothing of this machine, of its network, of the cloud around it, and no
- * other way of writing such an address.
+ * Decides whether an address is public: not this machine, its network or a cloud's metadata service, in any
+ * notation.
  */
 import { BlockList, isIPv6 } from 'node:net'
 
-/** IANA's registries of special-purpose addresses, 2026; whole blocks where a part of one is special. */
+/** IANA's special-purpose address registry, 2026; whole blocks where a part is special. */
 const SPECIAL_V4 = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -26,7 +26,7 @@ const SPECIAL_V4 = [
   ['240.0.0.0', 4],
 ] as const
 
-/** What is not global unicast (2000::/3) is refused as a whole; these are the exceptions within it. */
+/** Addresses outside of global unicast (2000::/3) are refused as a whole; these are the exceptions within it. */
 const SPECIAL_V6 = [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -41,7 +41,7 @@ for (const [address, bits] of SPECIAL_V6) special.addSubnet(address, bits, 'ipv6
 const globalUnicast = new BlockList()
 globalUnicast.addSubnet('2000::', 3, 'ipv6')
 
-/** `address`: as the resolver says it. An IPv4 address inside an IPv6 one is none that anybody public has. */
+/** `address`: as the resolver returns it. An IPv4 address embedded in IPv6 counts as not public. */
 export function isPublicAddress(address: string): boolean {
   if (!isIPv6(address)) return !special.check(address, 'ipv4')
   if (address.includes('%')) return false

@@ -1,6 +1,5 @@
 /**
- * One question to a worker of which the address is known: a short connection, guarded as every other, on which its
- * answer comes. Several questions may follow each other on it.
+ * Asks a worker with a known address one or several questions over a short connection with the usual authentication.
  */
 import { BatonError } from '../../base/index.ts'
 import { CARD_NEWS, decodeAnswer, encodeAsk, TAG, tagName } from '../../wire/index.ts'
@@ -14,16 +13,16 @@ export interface AskWorkerOptions {
   readonly software: string
   readonly secret?: string
   readonly tls?: WireTls
-  /** Of the connection, and of each answer. */
+  /** For the connection, and for each answer. */
   readonly timeoutMs: number
 }
 
-/** A worker that has gone without a word is missed sooner than by its requests. */
+/** A lost worker is noticed earlier here than by its requests. */
 const KEPT = { timing: { pingEveryMs: 5_000, silenceMs: 12_000, handshakeMs: 5_000 } }
 
-/** A conversation that stays: what the worker says unasked, and when it is over. */
+/** A connection that stays open reports what the worker sends unasked, and its end. */
 export interface ConversationListener {
-  /** As it came; empty: it takes no requests now. */
+  /** The card as received; empty: the worker accepts no requests now. */
   onCard(payload: Uint8Array): void
   onClosed(reason: BatonError): void
 }
@@ -47,7 +46,7 @@ export class WorkerConversation {
     this.#listener = listener
   }
 
-  /** Rejects when the worker cannot be reached, or does not know our secret; a listener hears of what comes later. */
+  /** Rejects when the worker cannot be reached or has another secret; a listener is told about later events. */
   static async open(
     options: AskWorkerOptions,
     listener: ConversationListener | null = null,
@@ -57,7 +56,7 @@ export class WorkerConversation {
     return conversation
   }
 
-  /** What the worker answers to a record, unchecked. Rejects with its error, or with why none came. */
+  /** The worker's answer to a question, unchecked. Rejects with its error, or with the reason why there is none. */
   async ask(kind: 'command' | 'text', question: unknown): Promise<unknown> {
     const [askTag, tag] =
       kind === 'command' ? [TAG.COMMAND_ASK, TAG.COMMAND] : [TAG.TEXT_ASK, TAG.TEXT]
@@ -65,13 +64,13 @@ export class WorkerConversation {
     return decodeAnswer(payload, 0, payload.length)
   }
 
-  /** The worker's card as it came; empty: it takes no requests now. */
+  /** The worker's card as received; empty: the worker accepts no requests now. */
   card(): Promise<Uint8Array> {
     return this.#exchange(TAG.CARD, (wire) => wire.writer.begin(TAG.CARD_ASK).end())
   }
 
   close(): void {
-    this.#wire?.close(new BatonError('transport.disconnected', 'all that was wanted was answered'))
+    this.#wire?.close(new BatonError('transport.disconnected', 'all questions were answered'))
   }
 
   async #exchange(tag: number, write: (wire: WireSocket) => void): Promise<Uint8Array> {
@@ -148,14 +147,14 @@ export class WorkerConversation {
       return
     }
     const due = awaited === null ? 'nothing' : tagName(awaited.tag)
-    const text = `${tagName(tag)} came where ${due} was due`
+    const text = `received ${tagName(tag)} instead of ${due}`
     const fault = new BatonError('transport.protocol', text)
     awaited?.reject(fault)
     this.#wire?.close(fault)
   }
 }
 
-/** A single command, on a connection of its own. */
+/** Sends a single command on a connection of its own. */
 export async function commandWorker(
   options: AskWorkerOptions,
   command: Readonly<Record<string, unknown>>,

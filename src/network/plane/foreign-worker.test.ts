@@ -1,4 +1,4 @@
-/** A worker that is not Baton's, or an older one, sends what no engine may say: its request ends, and nothing beside it. */
+/** A foreign or older worker that sends what no engine may send: its request ends, and no other. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
 import type { Chunk } from '../../request/index.ts'
@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup()
 })
 
-/** Keeps every reply, for the test to write into; nothing that it writes is checked on this side. */
+/** Keeps every reply, so that the test can write to it; nothing is checked on this side. */
 class ForeignWorker implements WorkerHandler {
   readonly replies = new Map<string, ReplyPort>()
   readonly cancelled: string[] = []
@@ -53,7 +53,7 @@ describe('TcpRequestPlane - a foreign worker', () => {
     ['prompt logprobs of nothing', { tokenIds: [], promptLogprobs: 7 }, 'prompt-logprobs-invalid'],
     ['a hand-over of nothing', { tokenIds: [], prefillResult: 7 }, 'payload-invalid'],
     ['a stop reason that is none', { tokenIds: [], stopReason: [] }, 'payload-invalid'],
-  ])('%s - ends its own request by its rule', async (_name, chunk, rule) => {
+  ])('%s - ends its own request with the violated rule', async (_name, chunk, rule) => {
     const { worker, send, disconnects } = await connected()
     const [guilty, innocent] = [await send('bad'), await send('good')]
     guilty.reply.chunk(chunk as Chunk)
@@ -66,7 +66,7 @@ describe('TcpRequestPlane - a foreign worker', () => {
     expect([guilty.sink.callsAfterEnd, disconnects()]).toEqual([0, 0])
   })
 
-  it('what is right - passes', async () => {
+  it('valid items - pass', async () => {
     const { send } = await connected()
     const { sink, reply } = await send('good')
     const { sink: vectors, reply: embeds } = await send('vector')
@@ -85,7 +85,7 @@ class ThrowingSink extends CollectingSink {
   }
 }
 
-describe('request planes - a reader that cannot take the end', () => {
+describe('request planes - a sink that throws at the end', () => {
   it('over TCP - is told an error', async () => {
     const { send } = await connected()
     const { sink, reply } = await send('r', new ThrowingSink())

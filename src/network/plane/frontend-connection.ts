@@ -1,8 +1,8 @@
 /**
- * One frontend that is connected to a worker: its requests, and what the worker tells it.
+ * One frontend that is connected to a worker: its requests, and the worker's events for it.
  *
- * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame, and with the newest load report
- * of each rank into one write.
+ * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame, which is sent in one write
+ * together with the newest load report of each rank.
  */
 import type { Socket } from 'node:net'
 
@@ -33,25 +33,25 @@ import type { StreamOutlet } from './reply-stream.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireSocketOptions } from '../link/wire-socket.ts'
 
-/** A TOKENS frame is closed at this size; its limit on the other side is 1 MiB. */
+/** A TOKENS frame is closed at this size; the receiver's limit is 1 MiB. */
 const TOKENS_BYTES_MAX = 512 * 1024
-/** What a frontend that says nothing else takes per stream before it gives credit. */
+/** Initial credit per stream, in items, for a frontend that sends no other. */
 const WINDOW_ITEMS_DEFAULT = 1_024
-/** What frontends tell each other is lost over so many unsent bytes. */
+/** Above this many unsent bytes, messages between frontends are dropped. */
 const PEER_UNSENT_MAX = 8 * 1024 * 1024
 
 export interface FrontendConnectionOptions {
   readonly socket: WireSocketOptions
   readonly handler: WorkerHandler
-  /** Absent: it answers requests only. */
+  /** Absent: the worker answers requests only. */
   readonly answers?: WorkerAnswers | undefined
-  /** What a frontend tells the others, to be handed on to them. */
+  /** A message of a frontend for the others, to be relayed. */
   readonly onPeer: (from: FrontendConnection, bytes: Uint8Array) => void
   readonly streamsMax: number
-  /** Over so many unsent bytes KV events are left out and made good by a snapshot later. */
+  /** Above this many unsent bytes KV events are dropped and replaced by a snapshot later. */
   readonly unsentBytesMax: number
   readonly isDraining: () => boolean
-  /** `wasReady`: the handshake was over. */
+  /** `wasReady`: the handshake was complete. */
   readonly onClosed: (reason: BatonError, wasReady: boolean) => void
 }
 
@@ -167,7 +167,7 @@ export class FrontendConnection implements StreamOutlet {
   #onReady(peer: Hello): void {
     this.#wasReady = true
     if (peer.role !== 'frontend') {
-      throw protocolError('message.unexpected', `a ${peer.role} has no business at a worker`)
+      throw protocolError('message.unexpected', `a ${peer.role} must not connect to a worker`)
     }
     this.#windowItems = Math.max(1, peer.limits['streamWindowItems'] ?? WINDOW_ITEMS_DEFAULT)
     this.#wantsEvents = peer.capabilities.includes('kv-events')
@@ -216,11 +216,11 @@ export class FrontendConnection implements StreamOutlet {
         this.#options.onPeer(this, bytes.slice(start, end))
         break
       default:
-        throw protocolError('message.unexpected', `a frontend does not send ${tagName(tag)}`)
+        throw protocolError('message.unexpected', `a frontend must not send ${tagName(tag)}`)
     }
   }
 
-  /** Handed on from another frontend; lost when this one reads too slowly. */
+  /** Relays a message of another frontend; dropped when this one reads too slowly. */
   sendPeer(payload: Uint8Array): void {
     if (!this.isReady || !this.#wantsPeers || this.#wire.unsentBytes > PEER_UNSENT_MAX) return
     this.#closeTokens()
@@ -231,9 +231,13 @@ export class FrontendConnection implements StreamOutlet {
     this.#wire.flushSoon()
   }
 
-  /** One at a time: whoever asks more than that has no business here. */
+  /** Answers one question at a time; a second one at the same time is a protocol error. */
   #answer(tag: number, ask: (answers: WorkerAnswers) => Promise<unknown>): void {
-    if (this.#isAnswering) throw protocolError('message.unexpected', 'a question upon a question')
+    if (this.#isAnswering)
+      throw protocolError(
+        'message.unexpected',
+        'a question was sent before the previous one was answered',
+      )
     this.#isAnswering = true
     void this.#outcomeOf(ask).then((outcome) => {
       this.#isAnswering = false
@@ -268,7 +272,7 @@ export class FrontendConnection implements StreamOutlet {
   #onRequest(bytes: Uint8Array, start: number, end: number): void {
     const { streamId, request } = decodeRequest(bytes, start, end)
     if (this.#streams.has(streamId)) {
-      throw protocolError('message.unexpected', `stream ${streamId} is already in use`)
+      throw protocolError('message.unexpected', `the id of stream ${streamId} is already in use`)
     }
     const refusal = this.#refusal()
     if (refusal) {
@@ -284,10 +288,10 @@ export class FrontendConnection implements StreamOutlet {
   #refusal(): BatonError | null {
     const { streamsMax, isDraining } = this.#options
     if (isDraining()) {
-      return new BatonError('backend.worker_draining', 'this worker is leaving')
+      return new BatonError('backend.worker_draining', 'this worker is shutting down')
     }
     if (this.#streams.size < streamsMax) return null
-    const text = `this worker takes ${streamsMax} requests of one frontend at once`
+    const text = `too many requests of one frontend at once: this worker accepts at most ${streamsMax}`
     return new BatonError('capacity.worker_overloaded', text, { data: { streamsMax } })
   }
 

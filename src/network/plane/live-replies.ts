@@ -1,7 +1,8 @@
 /**
- * The replies that come over one connection to a worker: which stream is whose, credit for what was taken, each ended once.
+ * The replies over one connection to a worker: the sink of each stream, its credit, and its single end.
  *
- * A reader that throws, and a chunk that no engine may give, cost their own reply only. Knows nothing of connecting: `worker-link.ts` says when all have failed.
+ * A sink that throws, or an invalid chunk, ends only its own reply. It knows nothing about connecting:
+ * `worker-link.ts` says when all have failed.
  */
 import { BatonError } from '../../base/index.ts'
 import { chunkFault } from '../../engine/index.ts'
@@ -11,13 +12,13 @@ import type { WireSocket } from '../link/wire-socket.ts'
 import { StreamTable } from './stream-table.ts'
 
 export interface LiveRepliesOptions {
-  /** What the worker may send of one reply before it is given credit again. */
+  /** Items that the worker may send for one reply before it gets more credit. */
   readonly windowItems: number
-  /** Null: no connection now. */
+  /** Null: not connected now. */
   readonly wire: () => Pick<WireSocket, 'writer' | 'flushSoon'> | null
-  /** A reader threw while it was told of an end. */
+  /** Called when a sink threw at its end. */
   readonly onFault: (error: unknown) => void
-  /** The last reply has ended. */
+  /** Called when the last reply has ended. */
   readonly onIdle: () => void
 }
 
@@ -35,7 +36,7 @@ export class LiveReplies {
     return this.#streams.size
   }
 
-  /** Its stream id; undefined: there are too many. */
+  /** The stream id; undefined: there are too many. */
   add(sink: ReplySink): number | undefined {
     return this.#streams.add(sink)
   }
@@ -44,10 +45,10 @@ export class LiveReplies {
     return this.#streams.has(streamId)
   }
 
-  /** A TOKENS frame. The hot path: no allocation per token. */
+  /** Handles a TOKENS frame. The hot path: no allocation per token. */
   tokens(bytes: Uint8Array, start: number, end: number): void {
     if ((end - start) % 8 !== 0) {
-      throw protocolError('message.malformed', 'TOKENS is not made of whole pairs')
+      throw protocolError('message.malformed', 'the length of TOKENS is not a multiple of a pair')
     }
     for (let at = start; at < end; at += 8) {
       const streamId = readU32(bytes, at)
@@ -104,7 +105,7 @@ export class LiveReplies {
     }
   }
 
-  /** Gives credit again when half of the window is used. */
+  /** Gives new credit when half of the window is used. */
   #count(streamId: number): void {
     const taken = this.#streams.count(streamId)
     if (taken < this.#creditAt) return
@@ -115,7 +116,7 @@ export class LiveReplies {
     this.#streams.resetCount(streamId)
   }
 
-  /** A reader that could not take the end has none yet; one that ends itself in spite of it takes no second one. */
+  /** Reports the error to a sink that threw at its end; a sink that has ended itself gets no second end. */
   #tellBroken(sink: ReplySink, error: unknown): void {
     try {
       sink.onError(BatonError.from(error))
@@ -124,7 +125,7 @@ export class LiveReplies {
     }
   }
 
-  /** One reader's fault must not cost the others their connection. */
+  /** An error in one sink must not close the connection of the others. */
   #onSinkFault(streamId: number, error: unknown): void {
     this.#refuse(streamId, BatonError.from(error))
   }
@@ -140,11 +141,11 @@ export class LiveReplies {
   }
 }
 
-/** A Baton worker has checked its engine; another kind of worker, or an older one, may not have. */
+/** A Baton worker has validated its engine's output; a foreign or older worker may not have. */
 function wrongIn(chunk: Chunk): BatonError | null {
   const { embedding, ...rest } = chunk
   const fault = chunkFault(embedding === undefined ? chunk : rest)
   if (fault === null) return null
-  const text = `the worker sent what breaks the stream contract (${fault.rule}): ${fault.detail}`
+  const text = `the worker violated the stream contract (${fault.rule}): ${fault.detail}`
   return new BatonError('backend.contract_violation', text, { data: { rule: fault.rule } })
 }

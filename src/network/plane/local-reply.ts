@@ -1,5 +1,5 @@
 /**
- * One reply inside a process: hands on what the worker says, and holds the sink's promise that its end comes once.
+ * One reply within a process: passes on the worker's items and ensures that the sink's end is called once.
  */
 import { BatonError } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
@@ -14,7 +14,7 @@ export interface LocalReplyOptions {
 
 export class LocalReply implements ReplyPort, InFlight {
   place = -1
-  /** The reader is a plain call: it has taken what it was given. */
+  /** The sink is called directly and has consumed what it was given. */
   readonly isWritable = true
   readonly #sink: ReplySink
   readonly #options: LocalReplyOptions
@@ -28,7 +28,7 @@ export class LocalReply implements ReplyPort, InFlight {
     this.#options = options
   }
 
-  /** Set when `serve` has returned; a cancel that came before is handed on. */
+  /** Set when `serve` has returned; an earlier cancel is passed on then. */
   set handle(handle: ServedRequest) {
     this.#handle = handle
     if (this.#isDropped) drop(handle)
@@ -76,7 +76,7 @@ export class LocalReply implements ReplyPort, InFlight {
     this.#handle?.cancel(kind)
   }
 
-  /** The worker is gone, or the reader cannot read: as when a connection is lost. */
+  /** The worker is gone, or the sink threw; handled like a lost connection. */
   fail(reason: BatonError): void {
     if (this.#hasEnded) return
     this.#end(() => this.#sink.onError(reason))
@@ -88,7 +88,7 @@ export class LocalReply implements ReplyPort, InFlight {
     this.fail(BatonError.from(error))
   }
 
-  /** A reader that could not take the end has none yet. */
+  /** Reports the error to a sink that threw at its end. */
   #tellBroken(error: unknown): void {
     try {
       this.#sink.onError(BatonError.from(error))

@@ -1,5 +1,5 @@
 /**
- * Requests to workers of the same process: plain calls to the same handler that stands behind `TcpWorkerServer`.
+ * Sends requests to workers of the same process: direct calls to the handler that `TcpWorkerServer` uses as well.
  */
 import { BatonError, InFlightSet } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -29,7 +29,7 @@ export class LocalRequestPlane implements RequestPlane {
     this.#reports = reports
   }
 
-  /** What the worker publishes KV events and load to, as it would to a `TcpWorkerServer`. */
+  /** Returns where the worker publishes KV events and load, as with a `TcpWorkerServer`. */
   addWorker(workerId: WorkerId, handler: WorkerHandler): WorkerUplink {
     const worker: LocalWorker = {
       handler,
@@ -56,26 +56,26 @@ export class LocalRequestPlane implements RequestPlane {
     }
   }
 
-  /** Who answers what is asked of the worker besides requests. */
+  /** Sets the handler of questions to the worker other than requests. */
   setAnswers(workerId: WorkerId, answers: WorkerAnswers): void {
     const worker = this.#workers.get(workerId)
     if (worker !== undefined) worker.answers = answers
   }
 
-  /** As `commandWorker` does over a connection. */
+  /** Like `commandWorker`, without a connection. */
   async command(workerId: WorkerId, command: Readonly<Record<string, unknown>>): Promise<unknown> {
     const answers = this.#workers.get(workerId)?.answers
     if (answers != null) return await answers.command(command)
     throw new BatonError('request.not_found', `worker ${workerId} answers requests only`)
   }
 
-  /** What a new connection would begin with: for a router that meets the worker (again) only now. */
+  /** Sends the events with which a new connection starts, for a router that learns about the worker only now. */
   tellAll(workerId: WorkerId): void {
     const handler = this.#workers.get(workerId)?.handler
     for (const batch of handler?.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
   }
 
-  /** As if its process had died: live replies end with `transport.disconnected` and are dropped at the worker. */
+  /** As if its process had died: running replies end with `transport.disconnected` and are dropped at the worker. */
   removeWorker(workerId: WorkerId): void {
     const worker = this.#workers.get(workerId)
     if (!worker) return
@@ -93,7 +93,7 @@ export class LocalRequestPlane implements RequestPlane {
       return { cancel: () => undefined }
     }
     if (worker.isDraining) {
-      sink.onError(new BatonError('backend.worker_draining', 'the worker is leaving'))
+      sink.onError(new BatonError('backend.worker_draining', 'the worker is shutting down'))
       return { cancel: () => undefined }
     }
     const reply = new LocalReply(sink, {

@@ -1,25 +1,25 @@
 /**
- * What a request plane tells the rest of the frontend besides replies; all optional, all plain calls.
+ * What a request plane reports to the frontend besides replies. All are optional and called directly.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 
 export interface FleetReports {
-  /** Without gaps: after something was missed, a batch that begins with `cleared` carries the full state again. */
+  /** Without gaps: after missed events, a batch that starts with `cleared` contains the full state again. */
   readonly onKvEvents?: (workerId: WorkerId, batch: KvEventBatch) => void
-  /** Asked after each batch of KV events: whether the worker is to be asked for a snapshot, because some were refused. */
+  /** Called after each batch of KV events; true asks the worker for a snapshot, because some events were refused. */
   readonly wantsKvSnapshot?: (workerId: WorkerId, dpRank: number) => boolean
   readonly onLoad?: (workerId: WorkerId, report: LoadReport) => void
   readonly onConnected?: (workerId: WorkerId) => void
-  /** What the worker holds and runs has been told since it was connected; once for each connection. */
+  /** The worker's initial blocks and loads were received; once per connection. */
   readonly onCaughtUp?: (workerId: WorkerId) => void
-  /** The connection is lost; told also when the worker has left or has been turned away. */
+  /** The connection was lost, or the worker has left or was refused. */
   readonly onDisconnected?: (workerId: WorkerId, reason: BatonError) => void
   /** An attempt to connect has failed; another one follows. */
   readonly onConnectFailed?: (workerId: WorkerId, reason: BatonError) => void
-  /** What another frontend says, handed on by a worker, unread; and which of them it came through. */
+  /** A message of another frontend, relayed unread by this worker. */
   readonly onPeer?: (payload: Uint8Array) => void
   readonly onDraining?: (workerId: WorkerId) => void
-  /** A sink has thrown: an internal error, to be logged. */
+  /** A sink threw: an internal error, to be logged. */
   readonly onFault?: (error: unknown) => void
 }

@@ -1,17 +1,18 @@
 /**
  * The worker's end of one request over a connection: a `ReplyPort` that writes into the connection's frames.
  *
- * The reader gives credit in items (a token or a chunk). Without credit items wait here, a bounded number of them;
- * over the bound the reply ends with an error, so a reader that has stopped costs a bounded amount of memory.
+ * The frontend gives credit in items (a token or a chunk). Without credit a bounded number of items is buffered
+ * here; above the limit the reply ends with an error, so that a frontend that stopped reading costs a bounded amount
+ * of memory.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Chunk, LegStart } from '../../request/index.ts'
 import type { CancelKind, ReplyPort, ServedRequest } from '../../wire/index.ts'
 
-/** What a stream writes to: its connection. */
+/** The connection as a stream uses it. */
 export interface StreamOutlet {
   writeToken(streamId: number, tokenId: number): void
-  /** Throws when the chunk cannot cross the wire. */
+  /** Throws when the chunk cannot be encoded. */
   writeChunk(streamId: number, chunk: Chunk): void
   writeError(streamId: number, error: BatonError): void
   streamEnded(streamId: number): void
@@ -19,7 +20,7 @@ export interface StreamOutlet {
 
 export interface ReplyStreamOptions {
   readonly streamId: number
-  /** Items that the reader takes before it must give more. */
+  /** Items that the reader accepts before it must give more credit. */
   readonly credit: number
   /** Items that may wait for credit. */
   readonly backlogMax: number
@@ -47,7 +48,7 @@ export class ReplyStream implements ReplyPort {
     return this.#credit > 0 && this.#backlog.length === 0
   }
 
-  /** Set when `serve` has returned; a cancel that came before is handed on. */
+  /** Set when `serve` has returned; an earlier cancel is passed on then. */
   set handle(handle: ServedRequest) {
     this.#handle = handle
     if (this.#cancelled) handle.cancel(this.#cancelled)
@@ -75,7 +76,7 @@ export class ReplyStream implements ReplyPort {
   error(error: BatonError): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
-    // An error does not wait behind tokens that the reader has no credit for: they will not be used.
+    // An error is sent at once; tokens that wait for credit will not be used.
     this.#backlog = []
     this.#write(error)
   }
@@ -85,7 +86,7 @@ export class ReplyStream implements ReplyPort {
     await new Promise<void>((resolve) => this.#waiters.push(resolve))
   }
 
-  /** The reader has taken items and gives so many more. */
+  /** The reader has consumed items and gives credit for as many more. */
   give(items: number): void {
     this.#credit += items
     let sent = 0
@@ -107,7 +108,7 @@ export class ReplyStream implements ReplyPort {
     this.#handle?.cancel(kind)
   }
 
-  /** The connection is lost; it takes nothing any more. */
+  /** The connection was lost. */
   drop(): void {
     this.#hasEnded = true
     this.#end()
@@ -122,7 +123,7 @@ export class ReplyStream implements ReplyPort {
       return
     }
     this.error(
-      new BatonError('capacity.worker_overloaded', 'the reader of this stream does not keep up', {
+      new BatonError('capacity.worker_overloaded', 'the reader of this stream is too slow', {
         data: { backlogMax: this.#backlogMax },
       }),
     )
@@ -147,7 +148,7 @@ export class ReplyStream implements ReplyPort {
       if (chunk.finish !== undefined) this.#end()
     } catch (error) {
       this.#hasEnded = true
-      const text = 'the engine made a chunk that cannot cross the wire'
+      const text = 'the engine made a chunk that cannot be encoded for the wire'
       this.#write(new BatonError('backend.contract_violation', text, { cause: error }))
       this.#handle?.cancel('kill')
     }

@@ -1,16 +1,15 @@
 /**
- * The live streams of one connection by number, made for the token's way: no hashing, and what is read and written for
- * each token lies side by side for all streams, because a stream that has a token every few milliseconds finds
- * nothing of its own in the processor's cache.
+ * The active streams of one connection by number, optimised for tokens: no hashing, and the data for each token is
+ * adjacent for all streams, because between two tokens of a stream its own data leaves the processor's cache.
  *
- * A number is a slot and a generation. A slot is used again only after all others (first freed, first used), so a
- * token that comes late for a stream that has ended meets another generation and is dropped.
+ * A number consists of a slot and a generation. A slot is reused after all other free ones (first freed, first
+ * used), so that a late token of an ended stream has another generation and is dropped.
  */
 import type { ReplySink } from '../../request/index.ts'
 
 const SLOT_BITS = 16
 const SLOT_MASK = (1 << SLOT_BITS) - 1
-/** Numbers stay below 2^30, where the engine keeps them unboxed. */
+/** Numbers stay below 2^30, where V8 stores them without boxing. */
 const GENERATION_MAX = (1 << 14) - 1
 const FREE = -1
 const STREAMS_MAX = 1 << SLOT_BITS
@@ -19,7 +18,7 @@ export class StreamTable {
   readonly #sinks: (ReplySink | undefined)[] = []
   /** The number of the stream in each slot, or FREE. */
   #numbers = new Int32Array(64).fill(FREE)
-  /** Items of each stream that came since credit was last given. */
+  /** Items of each stream since credit was last given. */
   #taken = new Int32Array(64)
   readonly #generations: number[] = []
   #free: number[] = []
@@ -39,7 +38,7 @@ export class StreamTable {
     return this.#numbers[streamId & SLOT_MASK] === streamId
   }
 
-  /** The number of the new stream; undefined when all slots are taken. */
+  /** The number of the new stream; undefined when all slots are in use. */
   add(sink: ReplySink): number | undefined {
     const slot = this.#takeSlot()
     if (slot === undefined) return undefined
@@ -51,7 +50,7 @@ export class StreamTable {
     return streamId
   }
 
-  /** Counts one item of a live stream; returns how many came since `resetCount`. */
+  /** Counts one item of an active stream; returns the count since `resetCount`. */
   count(streamId: number): number {
     const slot = streamId & SLOT_MASK
     const taken = (this.#taken[slot] as number) + 1
@@ -59,12 +58,12 @@ export class StreamTable {
     return taken
   }
 
-  /** Credit was given for all that had come. */
+  /** Called when credit was given for all counted items. */
   resetCount(streamId: number): void {
     this.#taken[streamId & SLOT_MASK] = 0
   }
 
-  /** Returns the sink when the stream was live. */
+  /** Returns the sink if the stream was active. */
   delete(streamId: number): ReplySink | undefined {
     const sink = this.get(streamId)
     if (sink === undefined) return undefined
@@ -77,7 +76,7 @@ export class StreamTable {
     return sink
   }
 
-  /** Empties the table and returns what was in it. */
+  /** Empties the table and returns its sinks. */
   clear(): ReplySink[] {
     const live = this.#sinks.filter((sink) => sink !== undefined)
     for (const streamId of this.#numbers) if (streamId !== FREE) this.delete(streamId)
@@ -85,7 +84,7 @@ export class StreamTable {
   }
 
   #takeSlot(): number | undefined {
-    // Fresh slots first while there are few, so that numbers are not used again soon.
+    // Fresh slots are used first while there are few, so that numbers are not reused soon.
     const waiting = this.#free.length - this.#freeHead
     if (waiting > 0 && (waiting >= 64 || this.#sinks.length >= STREAMS_MAX)) {
       const slot = this.#free[this.#freeHead]

@@ -1,8 +1,8 @@
 /**
- * Requests to workers over TCP: one connection per worker, kept up for as long as the worker is known.
+ * Sends requests to workers over TCP: one connection per worker, kept for as long as the worker is known.
  *
- * Discovery says who is there (`workerJoined`, `workerLeft`); this class connects, comes back, and gives up only when
- * the worker has left.
+ * Discovery reports workers (`workerJoined`, `workerLeft`); this class connects, reconnects, and stops only when the
+ * worker has left.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -26,7 +26,7 @@ export interface TcpRequestPlaneOptions extends FleetReports {
   readonly connectTimeoutMs?: number
   readonly backoffMsMin?: number
   readonly backoffMsMax?: number
-  /** Tokens and chunks per stream that a worker may send before we say that we took them. */
+  /** Tokens and chunks per stream that a worker may send before it gets more credit. */
   readonly streamWindowItems?: number
   readonly unsentBytesMax?: number
 }
@@ -45,9 +45,9 @@ const DEFAULTS = {
 export class TcpRequestPlane implements RequestPlane {
   readonly #options: TcpRequestPlaneOptions
   readonly #links = new Map<WorkerId, WorkerLink>()
-  /** Of workers that have signed off and still answer what they were asked before. */
+  /** Connections to workers that have left and still answer earlier requests. */
   readonly #retired = new Set<WorkerLink>()
-  /** On the way to workers that are to be told that they are not wanted. */
+  /** Connections to workers that are only told that they are refused. */
   readonly #turnedAway = new Map<WorkerId, WorkerLink>()
 
   constructor(options: TcpRequestPlaneOptions = {}) {
@@ -55,8 +55,8 @@ export class TcpRequestPlane implements RequestPlane {
   }
 
   /**
-   * Also for the changed card of a known worker: a new address means a new connection; else the worker's blocks are
-   * told again, because with another mode or model another router is told of them.
+   * Also called for the changed card of a known worker: a new address needs a new connection. Otherwise the worker
+   * sends its blocks again, because a new mode or model belongs to another router.
    */
   workerJoined(card: DialledWorker): void {
     const { workerId, host, port } = card
@@ -66,11 +66,11 @@ export class TcpRequestPlane implements RequestPlane {
       known.askSnapshot()
       return
     }
-    known?.close(new BatonError('transport.disconnected', 'the worker has moved'))
+    known?.close(new BatonError('transport.disconnected', 'the worker has another address now'))
     this.#links.set(workerId, this.#dial(card))
   }
 
-  /** The worker is notified why it gets nothing from here, and then the connection closes. */
+  /** Tells the worker why it gets no requests, and closes the connection. */
   workerRefused(card: DialledWorker, reason: BatonError): void {
     const link = this.#links.get(card.workerId) ?? this.#dial(card)
     this.#links.delete(card.workerId)
@@ -80,8 +80,8 @@ export class TcpRequestPlane implements RequestPlane {
   }
 
   /**
-   * Reason `closed`: the worker has signed off and finishes what it has; its live replies go on. Any other reason
-   * means that it is dead, and they end now.
+   * Reason `closed`: the worker left in order and finishes its running replies. With any other reason it is dead,
+   * and they end now.
    */
   workerLeft(workerId: WorkerId, reason: string): void {
     this.#forgetTurnedAway(workerId)
@@ -100,7 +100,7 @@ export class TcpRequestPlane implements RequestPlane {
     this.#retired.add(link)
   }
 
-  /** True when a request to it would go out at once. */
+  /** True when a request to it would be sent at once. */
   isConnected(workerId: WorkerId): boolean {
     return this.#links.get(workerId)?.state === 'ready'
   }
@@ -117,7 +117,7 @@ export class TcpRequestPlane implements RequestPlane {
     this.#links.get(workerId)?.releaseKv(offerId)
   }
 
-  /** To the other frontends, over so many workers that both are connected to; how many took it. */
+  /** Sends a message to the other frontends over up to `over` workers; returns how many accepted it. */
   sendPeer(payload: Uint8Array, over: number): number {
     let sent = 0
     for (const link of this.#links.values()) {
@@ -128,7 +128,7 @@ export class TcpRequestPlane implements RequestPlane {
   }
 
   async close(): Promise<void> {
-    const reason = new BatonError('transport.disconnected', 'this frontend is closing')
+    const reason = new BatonError('transport.disconnected', 'this frontend is shutting down')
     const links = [this.#links.values(), this.#retired.values(), this.#turnedAway.values()]
     for (const link of links.flatMap((some) => [...some])) link.close(reason)
     this.#links.clear()
@@ -151,6 +151,6 @@ export class TcpRequestPlane implements RequestPlane {
   #forgetTurnedAway(workerId: WorkerId): void {
     const link = this.#turnedAway.get(workerId)
     this.#turnedAway.delete(workerId)
-    link?.close(new BatonError('transport.disconnected', 'the worker has changed its card'))
+    link?.close(new BatonError('transport.disconnected', 'the card of the worker has changed'))
   }
 }

@@ -48,7 +48,7 @@ function planeTo(
   return plane
 }
 
-/** A frontend made of bare frames, to see and send what a real one would not. */
+/** A frontend made of raw frames, to see and send what a real one would not. */
 class BareFrontend {
   readonly frames: { tag: number; length: number; turn: number }[] = []
   readonly writer = new FrameWriter()
@@ -147,7 +147,7 @@ describe('worker server over TCP', () => {
     )
   })
 
-  it('credit - a reader that gives none gets its window, and the worker holds a bounded rest', async () => {
+  it('credit - without more credit a reader gets its window, and the worker buffers a bounded rest', async () => {
     const handler = openHandler()
     const bare = new BareFrontend(await listen({ handler }), 10)
     await until('ready', () => bare.isReady)
@@ -187,7 +187,7 @@ describe('worker server over TCP', () => {
     expect(sink.tokens).toEqual([...Array(20_000).keys()])
   })
 
-  it('KV events and load - reach every frontend in order, a late one begins with a snapshot', async () => {
+  it('KV events and load - reach every frontend in order; a late one starts with a snapshot', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const handler = { ...countingHandler, kvSnapshot: () => [snapshot] }
     const server = await listen({ handler })
@@ -217,7 +217,7 @@ describe('worker server over TCP', () => {
     ])
   })
 
-  it('load - a late frontend hears the newest report although it does not change any more', async () => {
+  it('load - a late frontend gets the newest report even if it does not change any more', async () => {
     const server = await listen({ handler: { ...countingHandler, loadSnapshot: () => [LOAD] } })
     const loads: LoadReport[] = []
     planeTo(server, { onKvEvents: () => undefined, onLoad: (_id, report) => loads.push(report) })
@@ -225,7 +225,7 @@ describe('worker server over TCP', () => {
     expect(loads).toEqual([LOAD])
   })
 
-  it('a late frontend - is told that it has all behind the snapshot and the loads, once per connection', async () => {
+  it('a late frontend - is told once per connection that snapshot and loads are complete', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const told: string[] = []
     const server = await listen({
@@ -244,7 +244,7 @@ describe('worker server over TCP', () => {
     expect(told).toEqual(['connected', 'events 2', 'load', 'caught up', 'events 3'])
   })
 
-  it('KV events - all is reported again to a frontend that hears of a changed card', async () => {
+  it('KV events - all are sent again to a frontend that learns of a changed card', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const server = await listen({ handler: { ...countingHandler, kvSnapshot: () => [snapshot] } })
     let snapshots = 0
@@ -254,7 +254,7 @@ describe('worker server over TCP', () => {
     await until('another', () => snapshots === 2)
   })
 
-  it('KV events - after a gap nothing is delivered until a snapshot tells all', async () => {
+  it('KV events - after a gap nothing is delivered until a complete snapshot', async () => {
     let last = 0
     const kvSnapshot = (): KvEventBatch[] => [{ ...stored(last), events: [{ kind: 'cleared' }] }]
     const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
@@ -270,7 +270,7 @@ describe('worker server over TCP', () => {
     expect(seen).toEqual(['0 cleared', '1 stored', '3 cleared'])
   })
 
-  it('KV events - a batch of which something was refused is followed by a snapshot', async () => {
+  it('KV events - a batch that was partly refused is followed by a snapshot', async () => {
     const kvSnapshot = (): KvEventBatch[] => [{ ...stored(2), events: [{ kind: 'cleared' }] }]
     const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
     const seen: (string | undefined)[] = []
@@ -289,7 +289,7 @@ describe('worker server over TCP', () => {
     expect(asked).toEqual([0, 0, 0])
   })
 
-  it('a frontend that vanishes - its requests are dropped, not killed, and no other', async () => {
+  it('a frontend that vanishes - its requests are dropped, not killed, and no others', async () => {
     const handler = openHandler()
     const gone: BatonError[] = []
     const server = await listen({ handler, onPeerGone: (reason) => gone.push(reason) })
@@ -306,7 +306,7 @@ describe('worker server over TCP', () => {
     expect(server.streamCount).toBe(0)
   })
 
-  it('a worker that comes back - is connected again, and fails at once in between', async () => {
+  it('a worker that comes back - is connected again; requests fail at once in between', async () => {
     const first = await TcpWorkerServer.listen({ handler: countingHandler })
     const plane = planeTo(first)
     const ask = async (): Promise<string> => {
@@ -323,7 +323,7 @@ describe('worker server over TCP', () => {
     expect(await ask()).toBe('length')
   })
 
-  it('drain - refuses what is new, ends what runs', async () => {
+  it('drain - refuses new requests, ends running ones', async () => {
     const handler = openHandler()
     const server = await listen({ handler })
     const drained: string[] = []
@@ -340,7 +340,7 @@ describe('worker server over TCP', () => {
     expect(await running.ended).toBe('stop')
   })
 
-  it('bounds - too many requests of one frontend are refused', async () => {
+  it('limits - too many requests of one frontend are refused', async () => {
     const handler = openHandler()
     const plane = planeTo(await listen({ handler, streamsMax: 2 }))
     const sinks = [1, 2, 3].map(() => new CollectingSink())
@@ -348,7 +348,7 @@ describe('worker server over TCP', () => {
     expect(await sinks[2]!.ended).toBe('capacity.worker_overloaded')
   })
 
-  it('a wrong secret or another worker - the request says so', async () => {
+  it('a wrong secret or another worker - the request fails with the reason', async () => {
     const server = await listen({ secret: 'a', workerId: '9' })
     for (const [secret, text] of [
       ['b', /shared secret/],
@@ -362,7 +362,7 @@ describe('worker server over TCP', () => {
     }
   })
 
-  it('nobody there, or somebody silent - the request fails in time', async () => {
+  it('no server or a silent one - the request fails in time', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1')
     await new Promise((resolve) => silent.once('listening', resolve))
     cleanups.push(() => silent.close())
@@ -378,7 +378,7 @@ describe('worker server over TCP', () => {
     expect(await nobody.ended).toBe('transport.cannot_connect')
   })
 
-  it('a peer that falls silent - is given up after the deadline', async () => {
+  it('a peer that falls silent - is disconnected after the deadline', async () => {
     const timing = { pingEveryMs: 50, silenceMs: 400, handshakeMs: 5_000 }
     const gone: string[] = []
     const server = await listen({ timing, onPeerGone: (reason) => gone.push(reason.message) })
@@ -391,7 +391,7 @@ describe('worker server over TCP', () => {
     expect(healthy.isConnected(WORKER)).toBe(true)
   })
 
-  it('a broken frame - closes that connection with a named reason', async () => {
+  it('a broken frame - closes the connection with a named reason', async () => {
     const gone: BatonError[] = []
     const server = await listen({ onPeerGone: (reason) => gone.push(reason) })
     const bare = new BareFrontend(server)

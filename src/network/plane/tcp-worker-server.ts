@@ -1,7 +1,7 @@
 /**
  * A worker's server: frontends connect here, send requests and receive KV events and load reports.
  *
- * Life: `listen` → serving → `drain` (refuses what is new) → `close` (idempotent; what still runs is dropped).
+ * Life: `listen` → serving → `drain` (refuses new requests) → `close` (idempotent; running requests are dropped).
  */
 import type { AddressInfo, Server, Socket } from 'node:net'
 
@@ -22,22 +22,19 @@ export interface TcpWorkerServerOptions {
   readonly host?: string
   /** Default 0: any free port. */
   readonly port?: number
-  /** Frontends check that they have reached the worker that they meant. */
+  /** Frontends check that they have reached this worker. */
   readonly workerId?: string
   readonly software?: string
   /** Frontends must prove that they know it. */
   readonly secret?: string
   readonly tls?: WireTls
-  /** How many may be connected, of one address and of all. */
+  /** The limits of connections, per address and in total. */
   readonly gate?: Partial<GateLimits>
-  /** Requests of one frontend at once. */
+  /** Most concurrent requests of one frontend. */
   readonly streamsMax?: number
   readonly unsentBytesMax?: number
   readonly timing?: WireTiming
-  /**
-   * A frontend's connection has ended; its requests have been dropped already. Not `wasReady`: it never became an
-   * authenticated one.
-   */
+  /** A frontend's connection has ended and its requests were dropped. Not `wasReady`: it never authenticated. */
   readonly onPeerGone?: (reason: BatonError, wasReady: boolean) => void
 }
 
@@ -79,12 +76,12 @@ export class TcpWorkerServer implements WorkerUplink {
     return listening
   }
 
-  /** Frontends and strangers. */
+  /** Frontends and unauthenticated connections. */
   get connectionCount(): number {
     return this.#connections.size
   }
 
-  /** Requests that run now, of all frontends. */
+  /** Running requests of all frontends. */
   get streamCount(): number {
     let count = 0
     for (const connection of this.#connections) count += connection.streamCount
@@ -149,7 +146,7 @@ export class TcpWorkerServer implements WorkerUplink {
     this.#connections.add(connection)
   }
 
-  /** What one frontend says to the others goes to all that are connected here. */
+  /** A message of one frontend is relayed to all others that are connected here. */
   #handOn(from: FrontendConnection, bytes: Uint8Array): void {
     for (const other of this.#connections) if (other !== from) other.sendPeer(bytes)
   }

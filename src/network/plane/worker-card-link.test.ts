@@ -1,5 +1,5 @@
 /**
- * A worker's card over a connection that is kept.
+ * A worker's card over a persistent connection.
  */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { BatonError } from '../../base/index.ts'
@@ -42,7 +42,7 @@ function follow(port: number, more: { readonly secret?: string } = {}) {
 }
 
 describe('WorkerCardLink', () => {
-  it('the card is told once, and again when the worker leaves, comes back or ends; nobody asks twice', async () => {
+  it('the card is sent once, and again when the worker leaves, comes back or ends; no second question is needed', async () => {
     const { state, server } = await scene(sampleCard(1))
     const { told, lost } = follow(server.port)
     await until('the first', () => told.length === 1)
@@ -58,7 +58,7 @@ describe('WorkerCardLink', () => {
     expect(server.connectionCount).toBe(0)
   })
 
-  it('nobody there, or one who does not know the secret - is said once', async () => {
+  it('no server, or one with another secret - is reported once', async () => {
     const { server } = await scene(sampleCard(1), 'a secret of sixteen bytes')
     const stranger = follow(server.port, { secret: 'another one of sixteen bytes' })
     await until('refused', () => stranger.lost.length === 1)
@@ -70,7 +70,7 @@ describe('WorkerCardLink', () => {
     expect([stranger.told, nobody.told]).toEqual([[], []])
   })
 
-  it('closed, before or after it is connected - hears nothing more and leaves no connection', async () => {
+  it('closed, before or after it is connected - reports nothing more and leaves no connection', async () => {
     const { state, server } = await scene(sampleCard(1))
     const early = follow(server.port)
     early.link.close()
@@ -83,7 +83,7 @@ describe('WorkerCardLink', () => {
     expect([early.told, early.lost, late.told, late.lost]).toEqual([[], [], ['1'], []])
   })
 
-  it('a worker that takes the connection and says nothing - is lost after the time for an answer', async () => {
+  it('a worker that accepts the connection and is silent - counts as lost after the time for an answer', async () => {
     const { server } = await scene(sampleCard(1))
     const proxy = await FaultyProxy.start(server.port)
     onTestFinished(() => proxy.close())

@@ -1,6 +1,6 @@
 /**
- * The card of a worker of which only the address is known, followed over one connection that is kept: it is asked for once,
- * and from then on the worker tells every change by itself.
+ * Follows the card of a worker of which only the address is known, over one persistent connection: the card is
+ * requested once, and from then on the worker sends every change.
  */
 import { BatonError } from '../../base/index.ts'
 import { decodePlain } from '../../wire/index.ts'
@@ -8,9 +8,12 @@ import { WorkerConversation } from './ask-worker.ts'
 import type { AskWorkerOptions } from './ask-worker.ts'
 
 export interface CardListener {
-  /** As the worker says it, unchecked; null: it takes no requests now. Now, and whenever it may have changed. */
+  /**
+   * The card as received, unchecked; null: the worker accepts no requests now. Called now and whenever it may have
+   * changed.
+   */
   onCard(card: unknown): void
-  /** Once: it cannot be reached, or no longer. Nothing follows. */
+  /** Called once: the worker cannot be reached or was lost. Nothing follows. */
   onLost(reason: BatonError): void
 }
 
@@ -26,7 +29,7 @@ export class WorkerCardLink {
     void this.#run()
   }
 
-  /** Idempotent; the listener hears nothing more. */
+  /** Idempotent; the listener is not called any more. */
   close(): void {
     this.#isClosed = true
     this.#conversation?.close()
@@ -39,7 +42,7 @@ export class WorkerCardLink {
         onClosed: (reason) => this.#lose(reason),
       })
       this.#conversation = conversation
-      // Closed while it was being opened.
+      // It was closed while the connection was being opened.
       if (this.#isClosed) conversation.close()
       else this.#take(await conversation.card())
     } catch (thrown) {

@@ -1,10 +1,11 @@
 /**
- * The frontend's one connection to one worker: connects, comes back after a loss, carries requests and their replies.
+ * The frontend's connection to one worker: connects, reconnects after a loss, carries requests and their replies.
  *
- *   connecting ──▶ ready ──▶ waiting (back-off) ──▶ connecting …        close ▶ closed, from anywhere
+ * connecting ──▶ ready ──▶ waiting (back-off) ──▶ connecting …        close ▶ closed, from any state
  *
- * A request that is sent while connecting waits for it (bounded by the connect timeout); while waiting for the next
- * attempt it fails at once, so that migration can look elsewhere. A lost connection fails every live reply.
+ * A request that is sent while connecting waits for the connection (limited by the connect timeout). While waiting
+ * for the next attempt it fails at once, so that migration can use another worker. A lost connection fails every
+ * running reply.
  */
 import type { Socket } from 'node:net'
 
@@ -45,7 +46,7 @@ export interface WorkerLinkOptions {
   readonly backoffMsMin: number
   readonly backoffMsMax: number
   readonly streamWindowItems: number
-  /** Requests that wait in our memory for a worker that does not read. */
+  /** Most bytes of requests in memory that wait for a worker that does not read. */
   readonly unsentBytesMax: number
   readonly reports: FleetReports
 }
@@ -53,7 +54,7 @@ export interface WorkerLinkOptions {
 type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
 
 const READ_BYTES = 64 * 1024
-/** What frontends tell each other is lost over so many unsent bytes. */
+/** Above this many unsent bytes, messages between frontends are dropped. */
 const PEER_UNSENT_MAX = 8 * 1024 * 1024
 
 const NO_HANDLE: RequestHandle = { cancel: () => undefined }
@@ -69,13 +70,15 @@ export class WorkerLink {
   #backoffMs: number
   #isDraining = false
   #handsOn = false
-  /** The worker has left discovery in order: what runs may end, the connection is not made again. */
+  /** True: the worker has left discovery in order, so running replies may end, and no reconnect follows. */
   #isRetired = false
-  /** Why the worker is notified to go as soon as it answers; null: it is welcome. */
+  /**
+   * The reason that the worker is told after the handshake, before the connection is closed; null: it is accepted.
+   */
   #goodbyeReason: BatonError | null = null
   #isReportedUp = false
   #isCaughtUp = false
-  /** Written once the handshake is over. */
+  /** Sent after the handshake. */
   #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
   #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
 
@@ -115,7 +118,7 @@ export class WorkerLink {
     const refusal = this.#refusal()
     const streamId = refusal ? undefined : this.#replies.add(sink)
     if (streamId === undefined) {
-      const full = new BatonError('capacity.exhausted', 'too many requests to one worker')
+      const full = new BatonError('capacity.exhausted', 'too many requests to one worker at once')
       sink.onError(refusal ?? full)
       return NO_HANDLE
     }
@@ -124,14 +127,17 @@ export class WorkerLink {
     return { cancel: (kind) => this.#cancel(streamId, kind) }
   }
 
-  /** A connection that is not up yet begins with a snapshot anyway. */
+  /** A connection that is not up yet starts with a snapshot anyway. */
   askSnapshot(): void {
     if (this.#state !== 'ready' || this.#wire === null) return
     this.#wire.writer.begin(TAG.KV_SNAPSHOT).end()
     this.#wire.flushSoon()
   }
 
-  /** To all other frontends that are connected to the worker. False: it does not hand on, or reads too slowly. */
+  /**
+   * Sends a message to all other frontends that are connected to the worker. False: the worker does not relay, or
+   * reads too slowly.
+   */
   sendPeer(payload: Uint8Array): boolean {
     if (this.#state !== 'ready' || this.#wire === null || !this.#handsOn) return false
     if (this.#wire.unsentBytes > PEER_UNSENT_MAX) return false
@@ -140,14 +146,14 @@ export class WorkerLink {
     return true
   }
 
-  /** A connection that is down has nothing to say: the offer ends with its lease. */
+  /** Without a connection nothing is sent, and the offer ends with its lease. */
   releaseKv(offerId: string): void {
     if (this.#state !== 'ready' || this.#wire === null) return
     encodeKvRelease(this.#wire.writer, { kind: 'abandoned', offerId })
     this.#wire.flushSoon()
   }
 
-  /** Nothing new is sent, live replies end by themselves, then the link closes. Idempotent. */
+  /** No new requests are sent, running replies end by themselves, then the connection closes. Idempotent. */
   retire(reason: BatonError): void {
     this.#isRetired = true
     this.#lastFailure = reason
@@ -155,13 +161,13 @@ export class WorkerLink {
     if (this.#replies.size === 0 || this.#state === 'waiting') this.close(reason)
   }
 
-  /** The worker reads `reason` in GOODBYE, at once or as soon as it answers; then the link closes. */
+  /** Sends `reason` in GOODBYE, now or after the handshake, and closes the connection. */
   turnAway(reason: BatonError): void {
     this.#goodbyeReason = reason
     if (this.#state === 'ready') this.close(reason)
   }
 
-  /** Idempotent. Live replies end with `reason`. */
+  /** Idempotent. Running replies end with `reason`. */
   close(reason: BatonError): void {
     if (this.#state === 'closed') return
     this.#state = 'closed'
@@ -175,7 +181,7 @@ export class WorkerLink {
   #refusal(): BatonError | undefined {
     if (this.#state === 'waiting' || this.#state === 'closed') return this.#lastFailure
     if (this.#isDraining || this.#isRetired) {
-      return new BatonError('backend.worker_draining', 'the worker is leaving')
+      return new BatonError('backend.worker_draining', 'the worker is shutting down')
     }
     if ((this.#wire?.unsentBytes ?? 0) <= this.#options.unsentBytesMax) return undefined
     return new BatonError('capacity.worker_overloaded', 'the worker does not read its requests')
@@ -199,7 +205,7 @@ export class WorkerLink {
       encodeCancel(this.#wire.writer, streamId, kind)
       this.#wire.flushSoon()
     }
-    // A killed reply ends here and now; one that is stopped ends when the worker says so.
+    // A killed reply ends now; a stopped one ends when the worker reports it.
     if (kind === 'kill' || position !== -1) {
       this.#replies.end(streamId, (sink) => sink.onChunk(finishChunk('cancelled')))
     }
@@ -208,7 +214,7 @@ export class WorkerLink {
   #connect(): void {
     const { host, port, connectTimeoutMs, tls } = this.#options
     this.#state = 'connecting'
-    // A worker sends a small frame every few milliseconds: one buffer for all of them.
+    // A worker sends a small frame every few milliseconds, so one buffer is reused.
     const reader = {
       buffer: Buffer.allocUnsafeSlow(READ_BYTES),
       receive: (bytes: Uint8Array): void => this.#wire?.receive(bytes),
@@ -260,7 +266,7 @@ export class WorkerLink {
   #onReady(peer: Hello): void {
     const { workerId, backoffMsMin, reports } = this.#options
     if (peer.role !== 'worker' || (peer.workerId ?? workerId) !== workerId) {
-      const text = `expected worker ${workerId}, but ${peer.workerId ?? `a ${peer.role}`} answers`
+      const text = `expected worker ${workerId} at this address, but ${peer.workerId ?? `a ${peer.role}`} answers`
       throw new BatonError('transport.cannot_connect', text)
     }
     if (this.#timer) clearTimeout(this.#timer)
@@ -277,7 +283,7 @@ export class WorkerLink {
     this.#waitingRequests = []
     for (const { streamId, request } of waiting) this.#write(streamId, request)
     this.#isReportedUp = true
-    // A worker begins with its blocks and loads; its answer to this comes behind them.
+    // A worker starts with its blocks and loads; the answer to this comes after them.
     this.#isCaughtUp = false
     this.#wire?.ping()
     reports.onConnected?.(workerId)
@@ -320,7 +326,7 @@ export class WorkerLink {
         reports.onDraining?.(workerId)
         break
       default:
-        throw protocolError('message.unexpected', `a worker does not send ${tagName(tag)}`)
+        throw protocolError('message.unexpected', `a worker must not send ${tagName(tag)}`)
     }
   }
 
@@ -348,7 +354,7 @@ export class WorkerLink {
     this.#timer = setTimeout(() => this.#connect(), this.#backoffMs)
     this.#timer.unref()
     this.#backoffMs = Math.min(backoffMsMax, this.#backoffMs * 2)
-    // First who routes: what fails now is not to be sent here again.
+    // The router is told first, so that requests which fail now are not sent here again.
     if (wasReady) this.#reportDown(this.#lastFailure)
     else this.#options.reports.onConnectFailed?.(workerId, this.#lastFailure)
     this.#failAll(this.#lastFailure)

@@ -58,7 +58,8 @@ export class SimKvExchange {
     if (server === undefined || !server.isAlive)
       throw new BatonError('kv.transfer_failed', `no worker answers at ${offer.host}`)
     const held = server.book.get(offer.offerId)
-    if (held === undefined) throw new BatonError('kv.offer_gone', 'the offer is not held any more')
+    if (held === undefined)
+      throw new BatonError('kv.offer_gone', 'the offered KV is no longer held')
     server.book.touch(offer.offerId)
     const doesBreak = this.#dice.happens(this.#dice.faults.kvBreak)
     let bytes = 0

@@ -85,7 +85,7 @@ export class SimLink implements ExchangeLink {
       return NO_HANDLE
     }
     if (this.#isRetired) {
-      sink.onError(new BatonError('backend.worker_draining', 'the worker is leaving'))
+      sink.onError(new BatonError('backend.worker_draining', 'the worker is shutting down'))
       return NO_HANDLE
     }
     const exchange = new SimExchange(this, this.#exchangeCount++, request, sink)
@@ -195,7 +195,7 @@ export class SimLink implements ExchangeLink {
     if (!peer.isAlive) return
     this.#atWorker.set(exchange.number, exchange)
     if (peer.isDraining)
-      exchange.refuse(new BatonError('backend.worker_draining', 'this worker is leaving'))
+      exchange.refuse(new BatonError('backend.worker_draining', 'this worker is shutting down'))
     else exchange.arrive(peer.handler)
   }
 
