@@ -1,8 +1,8 @@
 /**
  * One request at a foreign server, from its bytes to chunks that can be awaited.
  *
- * Owns: the call and that it ends with its reader: whoever stops reading closes the connection, by which the server
- * learns of it. Bounded: a reader that does not read stops the socket.
+ * Owns: the call, which ends with its reader: when the reader stops, the connection is closed, which tells the
+ * server. Bounded: when nobody reads, the socket is paused.
  */
 import { BatonError } from '../base/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
@@ -18,7 +18,7 @@ import type { AnswerChunk } from './remote-text/learned-stream.ts'
 const CHUNKS_MAX = 1024
 const ERROR_BYTES_MAX = 256 * 1024
 const WHOLE_BYTES_MAX = 64 * 2 ** 20
-/** How long a hand-over that is no longer wanted may take to be told. */
+/** How long an unwanted KV transfer may take to be reported to the server. */
 const ARRIVAL_MS = 5000
 
 type Body = 'events' | 'whole' | 'error'
@@ -26,11 +26,11 @@ type Body = 'events' | 'whole' | 'error'
 export class AnswerStream implements UpstreamSink {
   readonly book: OutputBook
   readonly #written: WrittenRequest
-  /** Of the call's trace, for engines that make spans. */
+  /** The `traceparent` of the call, for engines that make spans. */
   readonly #traceparent: string | undefined
   readonly #sse: SseReader
   readonly #queue: (AnswerChunk | BatonError)[] = []
-  /** Of chunks that were taken in full: those in the queue may be dropped. */
+  /** Tokens of the chunks that were read; queued ones may be dropped. */
   #taken = 0
   #call: UpstreamCall | null = null
   #body: Body = 'events'
@@ -59,7 +59,7 @@ export class AnswerStream implements UpstreamSink {
     if (this.#hasEnded) call.abort()
   }
 
-  /** The next chunk, or the error that ends the answer as a rejection. */
+  /** The next chunk; rejects with the error that ends the answer. */
   async next(): Promise<AnswerChunk> {
     while (this.#queue.length === 0) {
       await new Promise<void>((resolve) => {
@@ -76,7 +76,7 @@ export class AnswerStream implements UpstreamSink {
     return item
   }
 
-  /** The reader wants no more: what is queued is dropped, the answer ends as cancelled. */
+  /** The reader wants no more: queued chunks are dropped, the answer ends as cancelled. */
   cancel(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -87,7 +87,7 @@ export class AnswerStream implements UpstreamSink {
     } else this.#letGo()
   }
 
-  /** Gives everything back; idempotent. */
+  /** Releases everything; idempotent. */
   close(): void {
     if (this.#arrival !== null) return
     this.#hasEnded = true
@@ -109,7 +109,7 @@ export class AnswerStream implements UpstreamSink {
     if (status !== 200) this.#body = 'error'
     else if (this.#written.isWhole === true) this.#body = 'whole'
     else {
-      // Who was asked for a stream and gives a document is read as what it is.
+      // A server may answer with a JSON document although a stream was requested; it is parsed as such.
       const isStream = headers.get('content-type')?.toLowerCase().includes('event-stream') ?? true
       this.#body = isStream ? 'events' : 'whole'
     }
@@ -150,9 +150,13 @@ export class AnswerStream implements UpstreamSink {
     // A whole document that says nothing is an answer: another one would not say more.
     const answered = this.#body === 'whole' ? { upstreamStatus: this.#status } : {}
     this.#atEnd(
-      new BatonError('transport.disconnected', 'the engine ended its answer without a reason', {
-        data: { stage: 'upstream', ...answered },
-      }),
+      new BatonError(
+        'transport.disconnected',
+        'the engine ended its answer without a finish reason',
+        {
+          data: { stage: 'upstream', ...answered },
+        },
+      ),
     )
   }
 
@@ -161,7 +165,7 @@ export class AnswerStream implements UpstreamSink {
     if (!this.#hasEnded) this.#atEnd(error)
   }
 
-  /** Nothing more comes: fine when the end was told before. */
+  /** The body has ended, which is an error unless the end was reported before. */
   #atEnd(otherwise: BatonError): void {
     if (this.#hasEnded) return
     if (this.book.hasFinish) this.#finish()
@@ -183,7 +187,7 @@ export class AnswerStream implements UpstreamSink {
     const chunk = this.book.take(piece)
     if (chunk !== null) this.#put(chunk)
     if (!this.book.hasFinish) return
-    // A server that goes on behind the end does not know of it; usually it ends by itself, and tells usage.
+    // A server may continue after the end because it does not know it; usually it ends by itself and reports usage.
     const isOutput = piece.tokenIds.length > 0 || piece.text !== undefined
     const goesOn = hadFinish && piece.finish === undefined && isOutput
     const isComplete = piece.finish !== undefined && piece.promptTokens !== undefined

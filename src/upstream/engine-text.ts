@@ -1,6 +1,6 @@
 /**
- * Where the tokenizer and the template of an engine's model are read: in the folder that it was given, where the server says
- * that its model is, or, when neither can be read here, at the server itself. Both sides are compared before the first request.
+ * Finds the tokenizer and the template of an engine's model: in the given folder, where the server says its model
+ * is, or, when neither can be read here, at the server itself. Both sides are compared before the first request.
  */
 import { BatonError } from '../base/index.ts'
 import type { ModelText } from '../text/index.ts'
@@ -11,13 +11,16 @@ import type { JoinedText, RemoteTexts } from './remote-text/remote-texts.ts'
 import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.ts'
 
 export interface EngineTextOptions {
-  /** Where tokenizer and template are. Absent: where the server says that its model is. */
+  /** The folder of tokenizer and template. Absent: where the server says its model is. */
   readonly modelPath?: string
-  /** Reads what `modelPath` names; absent: texts are not compared. */
+  /** Reads `modelPath`; absent: texts are not compared. */
   readonly loadText?: (modelPath: string) => Promise<ModelText>
-  /** Where that cannot be read here: tokenizers and templates from the servers themselves. Absent: then it does not start. */
+  /**
+   * If files cannot be read here: tokenizers and templates from the servers themselves. Absent: the start fails
+   * then.
+   */
   readonly remoteTexts?: RemoteTexts
-  /** What works less well than it could, in words for whoever runs it. */
+  /** Called for limitations, with a text for the operator. */
   readonly onNote?: (note: string) => void
 }
 
@@ -31,18 +34,20 @@ interface EngineServer {
 export interface EngineText {
   readonly modelPath: string | undefined
   readonly text: ModelText | null
-  /** Tokenizer and template are the server's; null: they are read here. */
+  /** Set when tokenizer and template are the server's; null: they are read here. */
   readonly remote: JoinedText | null
 }
 
-/** The tokenizer is where the server says, which cannot be read here, and the server does not tell enough of it. */
+/**
+ * The tokenizer is at a path of the server that cannot be read here, and the server does not report enough of it.
+ */
 export class UnreadableText extends BatonError {
   constructor(message: string, cause?: unknown) {
     super('model.load_failed', message, cause === undefined ? {} : { cause })
   }
 }
 
-/** Rejects with `model.load_failed`, which says what to give. */
+/** Rejects with `model.load_failed`, which says which option to give. */
 export async function findText(
   options: EngineTextOptions,
   server: EngineServer,
@@ -59,7 +64,7 @@ export async function findText(
   const url = client.url.text
   if (path === undefined) {
     throw new UnreadableText(
-      `the engine at ${url} does not say where its model is: give --model with its folder or GGUF file, or --forward`,
+      `the engine at ${url} does not report where its model is: give --model with its folder or GGUF file, or --forward`,
     )
   }
   const text =
@@ -76,7 +81,7 @@ export async function findText(
   return { modelPath: path, text, remote: null }
 }
 
-/** Null: the server does not tell enough of them, or the template is not rendered here as it is there. */
+/** Null: the server does not report enough, or its template is rendered differently here. */
 async function remoteText(
   { onNote, remoteTexts }: EngineTextOptions,
   { client, dialect, facts, kind }: EngineServer,
@@ -90,6 +95,6 @@ async function remoteText(
   })
   if (differing === 0) return joined
   joined.leave()
-  onNote?.(`renders ${differing} of its own chats in another way than its template here`)
+  onNote?.(`renders ${differing} of its own chats differently from its template`)
   return null
 }

@@ -1,10 +1,10 @@
 /**
- * Room `upstream`: servers of others (vLLM, SGLang, llama-server, any OpenAI server) as engines of Baton.
+ * Room `upstream`: foreign servers (vLLM, SGLang, llama-server, any OpenAI server) as engines of Baton.
  *
- * Owns the HTTP client to them, what kind each is, their dialects, their KV events, which of them are up,
- * and requests that go to them as they came (`forward/`).
+ * Owns the HTTP client to them, the detection of their kind, their dialects, their KV events, which of them are up,
+ * and requests that are forwarded to them unchanged (`forward/`).
  * Does not own the worker that hosts such an engine (`host`) or which requests are forwarded.
- * May use: base, request, kv, text, engine. For: `cli`, and whoever forwards requests to such servers.
+ * May use: base, request, kv, text, engine. For: `cli`, and programs that forward requests to such servers.
  */
 export type { BreakerOptions, BreakerState } from './client/breaker.ts'
 export { clearCache } from './client/clear-cache.ts'

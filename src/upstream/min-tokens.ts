@@ -1,12 +1,12 @@
 /**
- * A minimum of tokens for a server that knows none: first so many tokens without any end, then the rest behind them.
+ * A minimum number of tokens for a server without that field: first this many tokens without any end, then the rest.
  */
 import { usageOf } from '../request/index.ts'
 import type { Chunk, GenerateRequest } from '../request/index.ts'
 
 type Generate = (request: GenerateRequest) => AsyncIterable<Chunk>
 
-/** How many tokens must still come before an end may. */
+/** How many tokens must be generated before an end is allowed. */
 export function tokensOwed({ stop, resumedTokens = 0 }: GenerateRequest): number {
   const owed = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
   return Math.min(owed, stop.maxTokens ?? Infinity)
@@ -41,7 +41,7 @@ export async function* generateInTwo(
   }
 }
 
-/** What would end the output is never chosen. */
+/** Excludes everything that would end the output. */
 function withoutEnds(request: GenerateRequest, owed: number): GenerateRequest {
   const { sampling, stop } = request
   const never = Object.fromEntries((stop.stopTokenIds ?? []).map((id) => [id, -Infinity]))

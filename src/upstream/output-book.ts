@@ -1,8 +1,8 @@
 /**
- * Keeps the books of one answer: pieces as a server gives them to chunks as the contract wants them.
+ * Keeps the account of one answer: converts pieces of a server to chunks of the engine contract.
  *
- * Owns: that a token which ends the output is not part of it, that no more tokens come than were asked for, and that
- * usage counts what was given on, whatever the server counted.
+ * Owns: a token that ends the output is not part of it, no more tokens are passed on than requested, and usage
+ * counts what was passed on, whatever the server counted.
  */
 import { BatonError } from '../base/index.ts'
 import { finishChunk, hasStopTexts, usageOf } from '../request/index.ts'
@@ -18,7 +18,7 @@ export class OutputBook {
   readonly #tokensMin: number
   #count = 0
   #cachedTokens: number | undefined
-  /** What the server says; of a text only it knows how many tokens it stands for. */
+  /** As the server reports it; for text only the server knows the number of tokens. */
   #serverPromptTokens: number | undefined
   #serverTokens: number | undefined
   #hasText = false
@@ -40,17 +40,17 @@ export class OutputBook {
     return this.#count
   }
 
-  /** The end is known; only what comes beside it (usage) may still come. */
+  /** The end is known; only usage may still follow. */
   get hasFinish(): boolean {
     return this.#finish !== null
   }
 
-  /** The server has gone beyond the limit: it need not go on. */
+  /** The server has exceeded the limit and need not continue. */
   get isTextCut(): boolean {
     return this.#isTextCut
   }
 
-  /** Cached prompt tokens that the server told; undefined: it did not. */
+  /** Cached prompt tokens that the server reported; undefined: it reported none. */
   get cachedTokens(): number | undefined {
     return this.#cachedTokens
   }
@@ -59,7 +59,7 @@ export class OutputBook {
     return this.#kvMoved
   }
 
-  /** What goes on to the reader now; null: nothing. Throws the error that the piece tells of. */
+  /** The chunk to pass on now; null: none. Throws the error that the piece reports. */
   take(piece: Piece): AnswerChunk | null {
     if (piece.cachedTokens !== undefined) this.#cachedTokens = piece.cachedTokens
     if (piece.promptTokens !== undefined) this.#serverPromptTokens = piece.promptTokens
@@ -91,12 +91,15 @@ export class OutputBook {
     }
   }
 
-  /** The terminal chunk of who wants no more; `taken`: tokens that the reader has got. */
+  /** The terminal chunk for a reader that wants no more; `taken`: number of tokens that it has received. */
   cancelled(taken: number): Chunk {
     return finishChunk('cancelled', { usage: this.#usage(taken) })
   }
 
-  /** Each piece counts for one token until the server tells more: more pieces than tokens were asked for are too many. */
+  /**
+   * Each piece counts as one token until the server reports a number, so that an answer with more pieces than
+   * requested tokens is cut.
+   */
   #textOf(text: string): Chunk | null {
     this.#hasText = true
     if (this.#count === this.#tokensMax) {
@@ -154,7 +157,10 @@ export class OutputBook {
     return true
   }
 
-  /** The model's own end without the token that was it: nothing else ends an answer here, as no stop text is sent. */
+  /**
+   * The model's own end, without the token that caused it: nothing else ends an answer here, because no stop strings
+   * are sent.
+   */
   #finishOf(
     finish: NonNullable<Piece['finish']>,
     reason: number | string | undefined,
@@ -175,7 +181,7 @@ export class OutputBook {
     )
   }
 
-  /** Of a text only the server knows, unless it was cut here. */
+  /** For text only the server knows the number, unless the text was cut here. */
   #completionTokens(count: number): number {
     if (!this.#hasText) return count
     return this.#isTextCut ? this.#tokensMax : (this.#serverTokens ?? count)

@@ -1,5 +1,5 @@
 /**
- * A request on its way to a foreign server: checked before it is sent, then written in its dialect.
+ * Prepares a request to a foreign server: validates it, then writes it in the server's dialect.
  */
 import { BatonError } from '../base/index.ts'
 import type { Chunk, GenerateRequest } from '../request/index.ts'
@@ -11,11 +11,11 @@ export function decoded(text: ModelText | null, tokenIds: Uint32Array): string {
   if (text !== null) return text.tokenizer.decode(tokenIds, { skipSpecialTokens: false })
   throw new BatonError(
     'config.invalid',
-    'the engine takes text only: give --model with its tokenizer',
+    'the engine accepts text only: give --model with its tokenizer',
   )
 }
 
-/** For the router's self-check: whether a decode leg used what prefill had computed. */
+/** For the router's self-check: whether a decode leg used the KV of the prefill leg. */
 export function handOverNews(
   { kvMoved }: OutputBook,
   { prefillResult }: GenerateRequest,
@@ -24,7 +24,7 @@ export function handOverNews(
   return { engineData: { kv_moved: kvMoved } }
 }
 
-/** Null: it was stopped while the request was prepared. */
+/** Null: the request was cancelled while it was prepared. */
 export async function written(
   dialect: Dialect,
   request: GenerateRequest,
@@ -39,7 +39,7 @@ export async function written(
   }
 }
 
-/** Some servers crash at an id outside their vocabulary, so none is sent. */
+/** Some servers crash at an id outside their vocabulary, so such a request is refused. */
 export function checkRequest(
   request: GenerateRequest,
   { vocabSize, facts }: { readonly vocabSize: number; readonly facts: UpstreamFacts },
@@ -60,7 +60,7 @@ export function checkRequest(
   if (contextLength !== undefined && tokenIds.length >= contextLength) {
     throw new BatonError(
       'request.context_length_exceeded',
-      `the prompt has ${tokenIds.length} tokens, the context of the engine ${contextLength}`,
+      `the prompt has ${tokenIds.length} tokens, more than the engine's context of ${contextLength} allows`,
       { data: { promptTokens: tokenIds.length, contextLength } },
     )
   }

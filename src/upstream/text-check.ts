@@ -1,14 +1,14 @@
 /**
- * Whether a server and Baton mean the same by the same text: 50 texts are made into tokens by both.
+ * Compares the tokenizers of a server and of Baton: both tokenise 50 texts.
  *
- * A wrong tokenizer is not seen from outside: answers still read like language. So it is looked at before the first
- * request, and a server with another one is not served.
+ * A wrong tokenizer cannot be noticed from outside, because answers still look like language. It is therefore
+ * checked before the first request, and a server with a different one is not used.
  */
 import { BatonError } from '../base/index.ts'
 import { renderChat } from '../text/index.ts'
 import type { ModelText } from '../text/index.ts'
 
-/** Null: the server cannot say. */
+/** Null: the server cannot answer. */
 export type ForeignTokenizer = (text: string) => Promise<readonly number[] | null>
 
 const PLAIN_TEXTS = [
@@ -80,9 +80,9 @@ const CHATS: readonly (readonly ChatTurn[])[] = [
 ]
 
 export interface TextCheckResult {
-  /** Texts that both made into tokens; 0: the server cannot say. */
+  /** Number of texts that both tokenised; 0: the server cannot answer. */
   readonly compared: number
-  /** The first few texts that came out differently. */
+  /** The first few texts with different tokens. */
   readonly differing: readonly string[]
 }
 
@@ -104,12 +104,12 @@ export async function compareTexts(
 }
 
 interface ChatSides {
-  /** Ids of a conversation as the server renders it; null: it cannot say. */
+  /** The server's ids of a conversation that it renders; null: it cannot answer. */
   readonly theirs: (messages: readonly ChatTurn[]) => Promise<readonly number[] | null>
   readonly ours: (text: string, literalRanges: readonly number[]) => Promise<Uint32Array>
 }
 
-/** How many of the conversations server and template make into different tokens. */
+/** The number of conversations for which server and template give different tokens. */
 export async function compareChats(
   { template, tokenizer }: ModelText,
   { ours, theirs }: ChatSides,
@@ -122,7 +122,7 @@ export async function compareChats(
     const input = { messages: messages.map((turn) => ({ ...turn })) }
     const rendered = renderChat(template, tokenizer, input)
     const ids = await ours(rendered.text, rendered.literalRanges)
-    // Some servers leave the BOS token out where the tokenizer puts one in front.
+    // Some servers omit the BOS token that the tokenizer prepends.
     const rest = ids[0] === tokenizer.bosTokenId && said[0] !== ids[0] ? ids.subarray(1) : ids
     const isSame = rest.length === said.length && rest.every((id, i) => id === said[i])
     if (!isSame) differing += 1
@@ -136,7 +136,7 @@ export function refuseOtherTokenizer({ compared, differing }: TextCheckResult): 
   if (first === undefined) return
   throw new BatonError(
     'model.load_failed',
-    `the engine makes other tokens than --model of ${differing.length} of ${compared} texts, for example of ${JSON.stringify(first.slice(0, 60))}: give the model that the engine runs`,
+    `the engine tokenises ${differing.length} of ${compared} texts differently from --model, for example ${JSON.stringify(first.slice(0, 60))}: give the model that the engine runs`,
   )
 }
 

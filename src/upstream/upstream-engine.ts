@@ -1,8 +1,8 @@
 /**
  * A foreign server as an engine of Baton: token ids in, token ids out, over HTTP.
  *
- * Owns: the life (found → described → compared → serving → gone), what is checked before a request is sent,
- * and watching the server: its load, and whether it is still there. The server's language is its dialect's.
+ * Owns: the life (found → described → compared → serving → gone), the validation of requests, and the watch of the
+ * server: its load, and whether it is still there. The server's language is in its dialect.
  */
 import { BatonError, isRecord } from '../base/index.ts'
 import type { Clock, WorkerId } from '../base/index.ts'
@@ -39,33 +39,33 @@ import { UpstreamWatch } from './watch/upstream-watch.ts'
 
 export interface UpstreamEngineOptions extends EngineTextOptions {
   readonly url: string
-  /** Of whom it has an address. */
+  /** The name that the URL's address was resolved from. */
   readonly hostName?: string
   readonly clock: Clock
   readonly mode: DisaggregationMode
-  /** Absent: found by asking. */
+  /** Absent: detected. */
   readonly kind?: UpstreamKind
-  /** Names the model to clients. Absent: as the server does. */
+  /** The model's name for clients. Absent: the server's name. */
   readonly servedModelName?: string
   readonly client?: Partial<Omit<UpstreamClientOptions, 'url' | 'clock'>>
   /** How long a server may take to be ready. */
   readonly startDeadlineMs?: number
-  /** Between two looks at the server's load. */
+  /** Interval of checks of the server's load. */
   readonly watchMs?: number
-  /** Where KV events are, when the server does not tell. */
+  /** Where KV events are published, when the server does not announce it. */
   readonly kvEventPlaces?: readonly KvEventPlace[]
   readonly onFault?: (error: unknown) => void
-  /** Folder of llama-server's `--slot-save-path`, for hand-over by files. */
+  /** The folder of llama-server's `--slot-save-path`, for KV transfer by files. */
   readonly slotFolder?: string
-  /** Text is made elsewhere of its tokens: their bytes are not asked for here. */
+  /** True: its tokens are decoded elsewhere, so their bytes are not asked for here. */
   readonly givesIdsOnly?: boolean
-  /** The server does not answer any more; told once. */
+  /** Called once, when the server does not answer any more. */
   readonly onLost?: (error: BatonError) => void
 }
 
 const START_PAUSE_MS = 500
 const NO_EVENTS =
-  'publishes no KV events: routing believes that it holds what it was sent; --kv-events-config of the engine turns them on'
+  'publishes no KV events: routing assumes that it caches what it was sent; enable them with --kv-events-config of the engine'
 const NO_READER =
   'publishes KV events, but the package that reads them is not installed: npm i zeromq@6.8.0'
 const START_DEADLINE_MS = 600_000
@@ -77,7 +77,7 @@ interface Started {
   readonly vocabSize: number
   readonly text: ModelText | null
   readonly lost: LostTokens | null
-  /** Tokenizer and template are the server's; null: they are read here. */
+  /** Set when tokenizer and template are the server's; null: they are read here. */
   readonly remote: JoinedText | null
   readonly watch: UpstreamWatch
   readonly feed: KvEventFeed | null
@@ -102,17 +102,17 @@ export class UpstreamEngine implements Engine {
     this.#client = new UpstreamClient({ ...client, url: parseUpstreamUrl(url, hostName), clock })
   }
 
-  /** What kind of server it is, once `start` has found it. */
+  /** The detected kind of server, after `start` has found it. */
   get found(): FoundKind | null {
     return this.#found
   }
 
-  /** `start` failed because the tokenizer is where the server says, which cannot be read here. */
+  /** True when `start` failed because the tokenizer is at a path of the server that cannot be read here. */
   get lacksText(): boolean {
     return this.#lacksText
   }
 
-  /** Where requests are forwarded to as they came: the bound, the breaker and the watch are the same as for tokens. */
+  /** The target of forwarded requests: it has the same limit, breaker and watch as requests with tokens. */
   get target(): ForwardTarget {
     const { clock, mode, kind = this.#found?.kind ?? 'openai' } = this.#options
     return { client: this.#client, clock, mode, kind }
@@ -166,11 +166,11 @@ export class UpstreamEngine implements Engine {
     yield* owed === 0 ? once(request) : generateInTwo(request, owed, once)
   }
 
-  /** What a frontend elsewhere asks of the tokenizer, which is at the server. */
+  /** Answers a frontend's question about the tokenizer, which is at the server. */
   async #answered(question: TokenizerQuestion): Promise<Chunk> {
     const { remote } = this.#startedOrThrow()
     if (remote !== null) return await answeredQuestion(question, remote)
-    throw new BatonError('request.not_found', 'the tokenizer of this engine is not asked for here')
+    throw new BatonError('request.not_found', 'the tokenizer of this engine is not available here')
   }
 
   async *#generate(
@@ -196,7 +196,7 @@ export class UpstreamEngine implements Engine {
     const onStop = (): void => stream.cancel()
     this.#streams.add(stream)
     try {
-      // With a hand-over the server is notified of the request although it is no longer wanted.
+      // With a KV transfer the server must receive the request although it is no longer wanted.
       if (!signal.aborted || ready.mustArrive === true) stream.start(this.#client)
       if (signal.aborted) stream.cancel()
       else signal.addEventListener('abort', onStop, { once: true })
@@ -264,13 +264,13 @@ export class UpstreamEngine implements Engine {
     return await detectKind(this.#client, this.#closing.signal)
   }
 
-  /** A server that lists no model is asked for by the name that clients use. */
+  /** For a server that lists no model, the name that clients use. */
   #named(facts: UpstreamFacts): UpstreamFacts {
     const { servedModelName } = this.#options
     return facts.model === '' ? { ...facts, model: servedModelName ?? 'default' } : facts
   }
 
-  /** Decode workers tell routers nothing of their blocks: theirs came from others. */
+  /** Decode workers publish no blocks to routers, because theirs came from others. */
   async #openFeed(dialect: Dialect, facts: UpstreamFacts): Promise<KvEventFeed | null> {
     const { kvEventPlaces, mode, onFault } = this.#options
     const { kvBlockTokens: blockTokens } = facts
@@ -292,7 +292,7 @@ export class UpstreamEngine implements Engine {
     return feed
   }
 
-  /** Asks again while the server is not there or loads its model. */
+  /** Retries while the server does not answer or loads its model. */
   async #untilReady<T>(ask: () => Promise<T>): Promise<T> {
     const { clock, startDeadlineMs = START_DEADLINE_MS } = this.#options
     const endMs = clock.nowMs() + startDeadlineMs

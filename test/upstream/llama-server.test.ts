@@ -36,7 +36,7 @@ describe('start', () => {
       modelPath: 'models/storyteller',
       loadText: loadModelText,
     })
-    await expect(wrong).rejects.toThrow(/other tokens than --model/)
+    await expect(wrong).rejects.toThrow(/texts differently from --model/)
   })
 })
 

@@ -17,8 +17,8 @@ const GZIP = Buffer.concat([
 
 it.each<[string, () => Buffer | string, number, string]>([
   ['gzip', () => GZIP, 502, 'compresses its answers (gzip)'],
-  ['HTML', () => whole('text/html', '<html>'), 503, 'without a reason'],
-  ['nothing', () => whole('application/json', ''), 503, 'without a reason'],
+  ['HTML', () => whole('text/html', '<html>'), 503, 'without a finish reason'],
+  ['nothing', () => whole('application/json', ''), 503, 'without a finish reason'],
   [
     'a redirect',
     () => `HTTP/1.1 307 X\r\nLocation: http://10.0.0.9/\r\nContent-Length: 0\r\n${CLOSE}`,

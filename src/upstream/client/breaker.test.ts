@@ -25,14 +25,14 @@ describe('Breaker', () => {
     expect(breaker.mayTry()).toBe(mayTry)
   })
 
-  it('a success - forgets the failures before it', () => {
+  it('a success - resets the count of failures', () => {
     const { breaker } = brokenBreaker(2)
     breaker.succeeded()
     breaker.failed()
     expect(breaker.state).toBe('closed')
   })
 
-  it('after the pause - one may try, and its outcome decides', () => {
+  it('after the pause - one call is allowed, and its outcome decides', () => {
     const { breaker, at } = brokenBreaker(3)
     at(99)
     expect(breaker.mayTry()).toBe(false)
@@ -49,7 +49,7 @@ describe('Breaker', () => {
     expect(breaker.timesOpened).toBe(1)
   })
 
-  it('the pause - doubles up to its bound', () => {
+  it('the pause - doubles up to its limit', () => {
     const { breaker, at } = brokenBreaker(20)
     at(299)
     expect(breaker.state).toBe('open')
@@ -57,7 +57,7 @@ describe('Breaker', () => {
     expect(breaker.state).toBe('half-open')
   })
 
-  it('who tried and left without a verdict - lets another one try', () => {
+  it('a trial call that ends without an outcome - allows another one', () => {
     const { breaker, at } = brokenBreaker(3)
     at(100)
     expect(breaker.mayTry()).toBe(true)

@@ -1,15 +1,17 @@
 /**
- * Whether an upstream is worth asking: closed (yes), open (not before a time), half open (one may try).
+ * A circuit breaker for an upstream: closed (calls allowed), open (no calls until a time), half open (one trial
+ * call).
  *
- * Owns: when it opens and for how long. Only failures of the upstream count, never a refusal of what a client sent.
+ * Owns: when it opens and for how long. Only failures of the upstream count, never the refusal of an invalid
+ * request.
  */
 import type { Clock } from '../../base/index.ts'
 
 export interface BreakerOptions {
-  /** Failures one after the other that open it. */
+  /** Consecutive failures that open it. */
   readonly failuresMax: number
   readonly firstPauseMs: number
-  /** Each further failure doubles the pause up to this. */
+  /** Each further failure doubles the pause up to this limit. */
   readonly pauseMaxMs: number
 }
 
@@ -43,7 +45,7 @@ export class Breaker {
     return this.#timesOpened
   }
 
-  /** False: do not ask now. True while half open is given once; `succeeded`, `failed` or `gaveUp` has to follow. */
+  /** False: do not call now. Half open returns true once; then `succeeded`, `failed` or `gaveUp` must follow. */
   mayTry(): boolean {
     const { state } = this
     if (state === 'closed') return true
@@ -67,7 +69,7 @@ export class Breaker {
     this.#openUntilMs = this.#clock.nowMs() + Math.min(pauseMaxMs, firstPauseMs * 2 ** doublings)
   }
 
-  /** The try ended without a verdict: whoever asked has left. */
+  /** The trial call ended without an outcome, because its client disconnected. */
   gaveUp(): void {
     this.#isTrying = false
   }

@@ -1,6 +1,6 @@
 /**
- * Forgetting what a server has cached of prompts. Throws `runtime.not_implemented` where the server has no such route, with what
- * turns it on.
+ * Clears a server's prompt cache. Throws `runtime.not_implemented` when the server has no such route, with advice
+ * how to enable it.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { fetchWhole, jsonOf } from './fetch-json.ts'
@@ -9,17 +9,17 @@ import type { UpstreamClient } from './upstream-client.ts'
 
 const DEADLINE_MS = 10_000
 
-/** A server's own way to forget; absent: it has none. */
+/** The server's own way to clear its cache; absent: it has none. */
 export interface CacheClearer {
   clearCache?(client: UpstreamClient): Promise<unknown>
 }
 
 export async function clearCache(client: UpstreamClient, server: CacheClearer): Promise<unknown> {
   if (server.clearCache !== undefined) return await server.clearCache(client)
-  throw cannotClear('an OpenAI server', 'there is no such route in that API')
+  throw cannotClear('an OpenAI server', 'the OpenAI API has no such route')
 }
 
-/** By one request without a body. */
+/** Sends one request without a body. */
 export async function clearByPost(
   client: UpstreamClient,
   path: string,
@@ -30,7 +30,7 @@ export async function clearByPost(
   return accepted(path, answer)
 }
 
-/** llama-server: each sequence that it has room for keeps the KV of its last prompt. */
+/** llama-server: each slot keeps the KV of its last prompt. */
 export async function eraseSlots(client: UpstreamClient): Promise<unknown> {
   const { status, text } = await fetchWhole(
     client,
@@ -43,7 +43,8 @@ export async function eraseSlots(client: UpstreamClient): Promise<unknown> {
   for (const id of ids) {
     const path = `/slots/${id}?action=erase`
     const answer = await postClear(client, path)
-    if (answer.status === 501) throw cannotClear(path, 'it erases with --slot-save-path only')
+    if (answer.status === 501)
+      throw cannotClear(path, 'it can erase slots only with --slot-save-path')
     accepted(path, answer)
   }
   return { erased_slots: ids.length }

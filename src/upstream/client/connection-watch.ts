@@ -1,6 +1,7 @@
 /**
- * The deadlines of a client's connections, by one timer for all of them: a read costs none of its own, and one that comes too
- * late is noticed a quarter of the shortest deadline late at most. And whether a machine is gone that has not confirmed a request.
+ * The deadlines of a client's connections, with one timer for all: a read sets no timer, and a missed deadline is
+ * noticed at most a quarter of the shortest deadline late. Also detects that a machine is gone which has not
+ * acknowledged a request.
  */
 import { portsKey, readRetransmissions } from './retransmissions.ts'
 import type { ConnectionDeadlines } from './upstream-connection.ts'
@@ -8,15 +9,18 @@ import type { ConnectionDeadlines } from './upstream-connection.ts'
 const TICK_MS_MAX = 250
 const TICK_MS_MIN = 5
 const CONFIRMED_CHECK_MS_MAX = 5_000
-/** So many in a row are no packet that was lost. */
+/** This many consecutive retransmissions are not explained by a lost packet. */
 const RETRANSMISSIONS_MIN = 3
 
 interface Watched {
-  /** False: it is not to be looked at any more. */
+  /** False: the connection need not be watched any more. */
   tick(tickMs: number): boolean
-  /** Local and remote port of one that waits for an answer and has heard nothing for so long; null: it does not. */
+  /**
+   * The local and remote port if it has waited for an answer for `quietMs` without receiving anything; null
+   * otherwise.
+   */
   waitingFor(quietMs: number, tickMs: number): readonly [number, number] | null
-  /** Its machine has not confirmed what it was sent. */
+  /** The machine has not acknowledged the request. */
   vanished(): void
 }
 
@@ -36,7 +40,7 @@ export class ConnectionWatch {
 
   add(connection: Watched): void {
     this.#connections.add(connection)
-    // The sockets that are in use keep the process alive, not this.
+    // The sockets in use keep the process alive, not this timer.
     this.#timer ??= setInterval(() => this.#tick(), this.#tickMs).unref()
   }
 
@@ -53,7 +57,9 @@ export class ConnectionWatch {
     else void this.#checkConfirmed()
   }
 
-  /** A request is all that is sent on a connection, so what is not confirmed now has been so since then. */
+  /**
+   * Only one request is sent on a connection at a time, so unacknowledged data has been unacknowledged since then.
+   */
   async #checkConfirmed(): Promise<void> {
     const nowMs = performance.now()
     const everyMs = Math.min(CONFIRMED_CHECK_MS_MAX, this.#unconfirmedMs)
@@ -65,7 +71,7 @@ export class ConnectionWatch {
     const counts = await readRetransmissions()
     this.#isChecking = false
     for (const connection of waiting) {
-      // Meanwhile it may have been answered, and carry another request.
+      // Meanwhile the answer may have arrived, and the connection may carry another request.
       const ports = this.#portsOf(connection)
       const count = ports === null ? 0 : (counts.get(portsKey(...ports)) ?? 0)
       if (count >= RETRANSMISSIONS_MIN) connection.vanished()

@@ -1,5 +1,5 @@
 /**
- * A whole small answer: for questions about a server, not for the way of tokens.
+ * Requests a small answer as a whole: for questions about a server, not for tokens.
  */
 import { BatonError } from '../../base/index.ts'
 import type { UpstreamClient, UpstreamRequest } from './upstream-client.ts'
@@ -65,7 +65,7 @@ export function fetchWhole(
   })
 }
 
-/** Null for what is not JSON: an answer of a foreign server is not ours to trust. */
+/** Null for text that is not JSON, because a foreign server is not trusted. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text) as unknown
@@ -74,7 +74,7 @@ export function jsonOf(text: string): unknown {
   }
 }
 
-/** A question to the server; null unless it answers 200 with JSON. Rejects when it cannot be reached. */
+/** Asks the server; null unless it answers 200 with JSON. Rejects when it cannot be reached. */
 export async function askJson(
   client: UpstreamClient,
   path: string,

@@ -1,4 +1,4 @@
-/** The list of models that a server answers at `/v1/models`. */
+/** The list of models of a server, `/v1/models`. */
 import { isRecord } from '../../base/index.ts'
 
 /** The first entry of a list of models; null for anything else. */

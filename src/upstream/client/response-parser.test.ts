@@ -40,7 +40,7 @@ describe('ResponseParser', () => {
   it.each([
     ['chunks', CHUNKED, 200],
     ['a length', COUNTED, 404],
-  ])('%s - the same in every cut', (_name, text, status) => {
+  ])('%s - gives the same result in every cut', (_name, text, status) => {
     const whole = readIn([text])
     expect(whole.head?.status).toBe(status)
     expect(whole.body).toBe('hello world')
@@ -51,7 +51,7 @@ describe('ResponseParser', () => {
     expect(readIn(text.split(''))).toEqual(whole)
   })
 
-  it('headers of one name - are joined, names are in lower case', () => {
+  it('repeated headers - are joined, names are in lower case', () => {
     expect(readIn([CHUNKED]).head?.headers.get('x-a')).toBe('1, 2')
   })
 
@@ -59,7 +59,7 @@ describe('ResponseParser', () => {
     ['chunks', CHUNKED],
     ['a length', COUNTED],
   ])(
-    '%s - what comes behind the end is none of it, and the connection is of no use',
+    '%s - bytes after the end are not part of it, and the connection is not reused',
     (_name, text) => {
       const read = readIn([`${text}HTTP/1.1 200 OK\r\n`])
       expect(read.body).toBe('hello world')
@@ -80,19 +80,19 @@ describe('ResponseParser', () => {
     expect(bodies).toEqual(['hello world', 'hello world', 'hello world'])
   })
 
-  it('chunks of which each size is written otherwise - are all read', () => {
+  it('chunks whose sizes are written in different ways - are all read', () => {
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
     const rest = `1\r\na\r\n01\r\nb\r\n1 \r\nc\r\n1;x\r\nd\r\n00000001\r\ne\r\nA\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n`
     expect(readIn([head + rest])).toMatchObject({ body: 'abcde01234567890123456789', ends: [true] })
   })
 
-  it('neither length nor chunks - the body ends with the connection, which is then of no use', () => {
+  it('neither length nor chunks - the body ends with the connection, which cannot be reused', () => {
     const text = 'HTTP/1.0 200 OK\r\n\r\nabc'
     expect(readIn([text]).ends).toEqual([])
     expect(readIn([text], { closes: true })).toMatchObject({ body: 'abc', ends: [false] })
   })
 
-  it('an interim response - is passed over', () => {
+  it('an interim response - is skipped', () => {
     const read = readIn([`HTTP/1.1 100 Continue\r\n\r\n${COUNTED}`])
     expect(read.head?.status).toBe(404)
     expect(read.body).toBe('hello world')
@@ -101,7 +101,7 @@ describe('ResponseParser', () => {
   it.each([
     ['Connection: close', false],
     ['Connection: keep-alive', true],
-  ])('%s - whether the connection may be used again', (header, isReusable) => {
+  ])('%s - whether the connection may be reused', (header, isReusable) => {
     expect(readIn([`HTTP/1.1 204 No Content\r\n${header}\r\n\r\n`]).ends).toEqual([isReusable])
   })
 

@@ -1,22 +1,22 @@
 /**
- * The bytes of HTTP/1.1 responses, in any pieces, to a head, pieces of the body and an end.
+ * Parses HTTP/1.1 responses from bytes in any pieces: a head, pieces of the body, an end.
  *
- * Owns: the framing (length, chunks, until the connection closes) and its bounds. One parser reads one response; what
- * follows it on the connection is an error of the server, as nothing was asked for.
+ * Owns: the framing (length, chunks, until the connection closes) and its limits. One parser reads one response;
+ * further bytes on the connection are an error of the server, because nothing was requested.
  */
 import { BatonError } from '../../base/index.ts'
 
 export interface ResponseHead {
   readonly status: number
-  /** Lower-case names; several of one name are joined by a comma, as HTTP allows. */
+  /** Names in lower case; repeated headers are joined by a comma, as HTTP allows. */
   readonly headers: ReadonlyMap<string, string>
 }
 
 export interface ResponseEvents {
   onHead(head: ResponseHead): void
-  /** Bytes of the body within what was pushed: copy what is to be kept. */
+  /** Bytes of the body within the pushed buffer: copy what you keep. */
   onBody(bytes: Buffer, start: number, end: number): void
-  /** Once. `isReusable`: the connection may carry another request. */
+  /** Called once. `isReusable`: the connection may carry another request. */
   onEnd(isReusable: boolean): void
 }
 
@@ -33,7 +33,7 @@ export class ResponseParser {
   readonly #events: ResponseEvents
   #hasBody: boolean
   #state: State = 'head'
-  /** Of a head or a line that has come in part. */
+  /** Bytes of an incomplete head or line. */
   #pending: Buffer = NOTHING
   #remaining = 0
   #trailerBytes = 0
@@ -46,7 +46,7 @@ export class ResponseParser {
     this.#hasBody = hasBody
   }
 
-  /** Another response follows on the same connection. */
+  /** Prepares for another response on the same connection. */
   restart(hasBody: boolean): void {
     this.#hasBody = hasBody
     this.#state = 'head'
@@ -57,7 +57,7 @@ export class ResponseParser {
     this.#hasBytes = false
   }
 
-  /** Whether anything at all has come. */
+  /** True when any bytes have arrived. */
   get hasBytes(): boolean {
     return this.#hasBytes
   }
@@ -66,17 +66,17 @@ export class ResponseParser {
     return this.#state === 'done'
   }
 
-  /** Throws `transport.protocol` for what is not HTTP. */
+  /** Throws `transport.protocol` for bytes that are not HTTP. */
   push(bytes: Buffer, length = bytes.length): void {
     if (length === 0 || this.#state === 'done') return
     this.#hasBytes = true
     let at = 0
     while (at < length && !this.isDone) at = this.#step(bytes, at, length)
-    // Told last, as another request may follow at once: what came behind the end is none of its answer.
+    // Reported last, because another request may follow at once; bytes after the end do not belong to its answer.
     if (this.isDone) this.#events.onEnd(this.#isKeptAlive && at === length)
   }
 
-  /** The connection was closed. Returns false when the response was cut off. */
+  /** The connection was closed. Returns false when the response is incomplete. */
   close(): boolean {
     if (this.#state === 'close') {
       this.#state = 'done'
@@ -131,7 +131,7 @@ export class ResponseParser {
 
   #begin({ version, head }: ParsedHead): void {
     const { status, headers } = head
-    // An interim response: the real one follows.
+    // An interim response: the final one follows.
     if (status >= 100 && status < 200) return
     const connection = headers.get('connection')?.toLowerCase() ?? ''
     this.#isKeptAlive =
@@ -144,18 +144,21 @@ export class ResponseParser {
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     const length = headers.get('content-length')
     if (coding !== undefined && coding !== 'identity') {
-      if (!/(^|[,\s])chunked$/.test(coding)) throw malformed('its transfer coding is not known')
+      if (!/(^|[,\s])chunked$/.test(coding)) throw malformed('its transfer coding is not supported')
       this.#state = 'chunk-line'
     } else if (length === undefined) this.#state = 'close'
     else {
-      if (!/^\d{1,15}$/.test(length)) throw malformed('its length is not a number')
+      if (!/^\d{1,15}$/.test(length)) throw malformed('its content-length is not a number')
       this.#remaining = Number(length)
       if (this.#remaining === 0) this.#state = 'done'
       else this.#state = 'length'
     }
   }
 
-  /** The lines between the chunks of a stream, without a text of them; null: it is another one, or not whole. */
+  /**
+   * Parses the lines between the chunks of a stream without making a string; null: the line is of another form or
+   * incomplete.
+   */
   #readShortLine(bytes: Buffer, at: number, length: number): number | null {
     if (this.#pending.length > 0) return null
     if (this.#state === 'chunk-end') {
@@ -171,7 +174,7 @@ export class ResponseParser {
       if (digit < 0) break
       size = size * 16 + digit
     }
-    // The end of the body is not on the way of every token.
+    // The end of the body is rare, so it is left to the general parser.
     if (size === 0 || end + 1 >= length || bytes[end] !== CR || bytes[end + 1] !== LF) return null
     this.#remaining = size
     this.#state = 'chunk'
@@ -196,7 +199,7 @@ export class ResponseParser {
 
   #line(line: string): void {
     if (this.#state === 'chunk-end') {
-      if (line !== '') throw malformed('a chunk is longer than it says')
+      if (line !== '') throw malformed('a chunk is longer than its size')
       this.#state = 'chunk-line'
       return
     }
@@ -207,20 +210,20 @@ export class ResponseParser {
       return
     }
     const size = /^([0-9a-f]{1,8})\s*(;.*)?$/i.exec(line)?.[1]
-    if (size === undefined) throw malformed('a chunk has no length')
+    if (size === undefined) throw malformed('a chunk has no size')
     this.#remaining = parseInt(size, 16)
     this.#state = this.#remaining === 0 ? 'trailer' : 'chunk'
   }
 }
 
-/** -1: it is none. */
+/** -1: not a digit. */
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const lower = byte | 0x20
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
 }
 
-/** Index behind the empty line, or -1. A bare LF ends a line, too. */
+/** The index after the empty line, or -1. A bare LF ends a line too. */
 function endOfHead(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(LF, from); at >= 0; at = bytes.indexOf(LF, at + 1)) {
     if (bytes[at + 1] === LF) return at + 2
@@ -237,7 +240,7 @@ interface ParsedHead {
 function parseHead(text: string): ParsedHead {
   const firstEnd = text.indexOf('\n')
   const match = /^HTTP\/(1\.[01]) (\d{3})(?: |\r?$)/.exec(text.slice(0, firstEnd))
-  if (match === null) throw malformed('it does not begin as HTTP/1.1')
+  if (match === null) throw malformed('it does not start with HTTP/1.1')
   const headers = new Map<string, string>()
   for (let from = firstEnd + 1; from < text.length;) {
     const end = text.indexOf('\n', from)
@@ -256,7 +259,7 @@ function addHeader(headers: Map<string, string>, writtenName: string, written: s
   const value = written.trim()
   const before = headers.get(name)
   if (before !== undefined && name === 'content-length' && before !== value) {
-    throw malformed('it says two lengths')
+    throw malformed('it has two different lengths')
   }
   headers.set(name, before === undefined || before === value ? value : `${before}, ${value}`)
 }

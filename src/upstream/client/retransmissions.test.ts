@@ -9,13 +9,13 @@ const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->whe
    2: 0000000000000000FFFF00000100007F:0050 0000000000000000FFFF00000100007F:C001 01 00000004:00000000 01:1 0000000A 0 0 1
 `
 const SCRIPT = fileURLToPath(new URL('../../../test/upstream/vanished-machine.ts', import.meta.url))
-/** In a network of its own, where taking the machine away hurts nobody. */
+/** In a network namespace of its own, where removing the machine affects nobody. */
 const inOwnNetwork = (args: readonly string[]) =>
   spawnSync('unshare', ['-rn', ...args], { encoding: 'utf8', timeout: 60_000 })
 const CAN_UNSHARE = inOwnNetwork(['ip', 'link', 'set', 'lo', 'up']).status === 0
 
 describe('retransmissions', () => {
-  it('the table of Linux - the ports of those that were sent again', () => {
+  it('the table of Linux - the ports of connections with retransmissions', () => {
     expect([...retransmissionsIn(TABLE)]).toEqual([
       ['36512 43657', 6],
       ['80 49153', 10],
@@ -24,7 +24,7 @@ describe('retransmissions', () => {
   })
 
   it.skipIf(!CAN_UNSHARE)(
-    'a machine that vanishes before it confirms a request - ends it, and one that computes for long does not',
+    'a machine that vanishes before it acknowledges a request - ends it, and a long computation does not',
     () => {
       const { stdout, stderr } = inOwnNetwork(['npx', 'tsx', SCRIPT])
       expect([stdout.trim().split('\n'), stderr]).toEqual([

@@ -13,7 +13,7 @@ const TEXT =
   ': keepalive 1/1\n\ndata: {"a":1}\n\r\ndata:two\r\n\r\nevent: x\ndata: 1\ndata: 2\n\nid: 7\n\ndata: größe\n\ndata: [DONE]'
 
 describe('SseReader', () => {
-  it('comments, other fields, both line ends, no last empty line - the same in every cut', () => {
+  it('comments, other fields, both line endings, no last empty line - the same result in every cut', () => {
     const bytes = Buffer.from(TEXT)
     const expected = ['{"a":1}', 'two', '1\n2', 'größe', '[DONE]']
     expect(eventsOf([bytes])).toEqual(expected)
@@ -43,7 +43,7 @@ describe('SseReader', () => {
   it.each<[string, string, number]>([
     ['lines of one event, without its end', `data: ${'x'.repeat(1 << 20)}\n`, 17],
     ['one line, without its end', 'x'.repeat(1 << 20), 17],
-  ])('%s - are refused beyond 16 MiB', (_name, piece, count) => {
+  ])('%s - are refused above 16 MiB', (_name, piece, count) => {
     const reader = new SseReader(() => undefined)
     const bytes = Buffer.from(piece)
     const feed = (): void => {
@@ -63,7 +63,7 @@ describe('SseReader', () => {
     expect(seen).toEqual([15 << 20])
   })
 
-  it('a buffer that is used again - does not change what was read before', () => {
+  it('a buffer that is reused - does not change earlier results', () => {
     const buffer = Buffer.from('data: abc')
     const seen: string[] = []
     const reader = new SseReader((data) => seen.push(data))

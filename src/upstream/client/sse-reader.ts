@@ -12,7 +12,7 @@ const CR = 13
 
 export class SseReader {
   readonly #onData: (data: string) => void
-  /** Of a line without an end yet; put together once. */
+  /** Parts of an incomplete line; joined once. */
   #pending: Buffer[] = []
   #pendingBytes = 0
   #data: string | null = null
@@ -24,7 +24,7 @@ export class SseReader {
     this.#onData = onData
   }
 
-  /** Throws `transport.protocol` when a line, or an event, has no end. */
+  /** Throws `transport.protocol` when a line or an event is too long. */
   push(view: Uint8Array): void {
     const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength)
     let from = 0
@@ -35,7 +35,7 @@ export class SseReader {
     }
     if (from === bytes.length) return
     from = this.#bareLines(bytes, from)
-    // A copy: the view is not ours to keep.
+    // A copy, because the view is valid only during the call.
     const rest = Buffer.from(bytes.subarray(from))
     this.#pending.push(rest)
     this.#pendingBytes += rest.length
@@ -82,7 +82,7 @@ export class SseReader {
   }
 
   #line(ended: string): void {
-    // A byte order mark is none of the text.
+    // A byte order mark is skipped.
     const line = this.#isFirstLine && ended.startsWith('\ufeff') ? ended.slice(1) : ended
     this.#isFirstLine = false
     if (line === '') {

@@ -1,8 +1,8 @@
 /**
- * HTTP/1.1 to one upstream server: kept connections, deadlines, a bound of calls, a breaker, and one retry when a
- * connection ended before the first byte of an answer.
+ * An HTTP/1.1 client for one upstream server: keep-alive connections, deadlines, a limit of concurrent calls, a
+ * circuit breaker, and one retry when a connection ended before the first byte of an answer.
  *
- * It is called back for every piece as it comes; nothing is awaited and nothing is copied on the way of a stream.
+ * Every piece of an answer is passed to a callback; a stream needs no promise and no copy.
  */
 import { BatonError, InFlightSet } from '../../base/index.ts'
 import type { Clock, InFlight } from '../../base/index.ts'
@@ -16,16 +16,17 @@ import type { UpstreamUrl } from './upstream-url.ts'
 
 export interface UpstreamRequest {
   readonly method: string
-  /** Begins with a slash; the upstream's base path is put in front. */
+  /** Starts with a slash; the upstream's base path is prepended. */
   readonly path: string
-  /** Names as they are to be written. `Host`, `Connection` and `Content-Length` are the client's own business. */
+  /** Names as they are to be written. The client itself writes `Host`, `Connection` and `Content-Length`. */
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array
-  /** False: the connection is closed behind the answer, and the server is notified so. */
+  /** False: the connection is closed after the answer, and the server is told so. */
   readonly reuse?: boolean
   /**
-   * False: never sent twice, as it holds what may be used once. `kept`: only when a kept connection has ended, which is
-   * no fault of the server; what a new connection meets is the caller's to retry elsewhere.
+   * False: never sent twice, because it contains something that can be used only once. `kept`: sent again only when
+   * a reused connection has ended, which is not a fault of the server; a failure on a new connection is for the
+   * caller to retry elsewhere.
    */
   readonly retries?: boolean | 'kept'
   readonly deadlines?: Partial<ConnectionDeadlines>
@@ -36,8 +37,8 @@ export interface UpstreamSink {
   /** A view that is valid during the call only. */
   onBody(bytes: Uint8Array): void
   /**
-   * Instead of `onBody`, where there is one: all that one read of the socket has brought, a character for each byte.
-   * `isLast`: the end follows at once.
+   * Called instead of `onBody` if present: all data of one read, one character per byte. `isLast`: the end follows
+   * at once.
    */
   onText?(text: string, isLast: boolean): void
   onEnd(): void
@@ -46,9 +47,11 @@ export interface UpstreamSink {
 }
 
 export interface UpstreamCall {
-  /** Closes the connection, which is how engines learn that the reader has left. Idempotent; nothing is reported after it. */
+  /**
+   * Closes the connection, which tells engines that the reader has left. Idempotent; nothing is reported afterwards.
+   */
   abort(): void
-  /** Bytes are left in the socket until `resume`. */
+  /** Data stays in the socket until `resume`. */
   pause(): void
   resume(): void
 }
@@ -59,7 +62,7 @@ export interface UpstreamClientOptions {
   /** Sent with every request, for example an API key. */
   readonly headers?: Readonly<Record<string, string>>
   readonly deadlines?: Partial<ConnectionDeadlines>
-  /** Calls at once; one more is refused. */
+  /** Most concurrent calls; further ones are refused. */
   readonly callsMax?: number
   readonly breaker?: BreakerOptions
 }
@@ -118,7 +121,10 @@ export class UpstreamClient {
     }
   }
 
-  /** Grows with every piece of an answer to a request that has a body: questions about the server itself have none. */
+  /**
+   * Increases with every piece of an answer to a request with a body (generation); questions about the server have
+   * none.
+   */
   get heard(): number {
     return this.#heard
   }
@@ -128,7 +134,7 @@ export class UpstreamClient {
     return this.#runs
   }
 
-  /** Never throws: what goes wrong comes to the sink, also before this call returns. */
+  /** Never throws: errors go to the sink, possibly before this call returns. */
   send(request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     const refusal = this.#refusal()
     if (refusal !== null) {
@@ -154,11 +160,11 @@ export class UpstreamClient {
 
   /** For its calls only. */
   answered({ status }: ResponseHead, isRun: boolean): void {
-    // A gateway's word that its server is not there; every other answer is one.
+    // A gateway's report that its server is unavailable; every other answer counts as an answer.
     const isAway = status === 502 || status === 503 || status === 504
     if (!isAway) this.breaker.succeeded()
     else if (isRun) this.#failed()
-    // To a question a server that loads its model says so, and others say it of what they do not know.
+    // A server that loads its model gives this status to a question, and others give it for unknown routes.
     else this.breaker.gaveUp()
   }
 
@@ -199,14 +205,14 @@ export class UpstreamClient {
     if (this.#calls.size >= callsMax) {
       return new BatonError(
         'capacity.worker_overloaded',
-        `${callsMax} requests are in flight at the upstream`,
+        `too many requests are in flight at the upstream: at most ${callsMax} are allowed`,
         { data: { limit: callsMax } },
       )
     }
     if (this.breaker.mayTry()) return null
     return new BatonError(
       'transport.cannot_connect',
-      'the upstream has failed and is not asked now',
+      'the upstream has failed repeatedly and is not asked for a while',
       {
         data: { stage: 'upstream' },
       },
@@ -247,7 +253,7 @@ export class UpstreamClient {
     if (isCutOff && !this.#isClosed && mayRepeat(call)) {
       call.wasRetried = true
       this.#retries += 1
-      // Never on a kept connection: those may all have ended with the first one.
+      // Not on another idle connection: all of them may have ended together with the first one.
       this.#dispatch(call, undefined)
       return
     }
@@ -306,7 +312,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   readonly #sink: UpstreamSink
   readonly #takesText: boolean
   readonly isRun: boolean
-  /** Of the read that is being told. */
+  /** Text of the current read. */
   #text = ''
   #hasEnded = false
 
@@ -333,7 +339,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
     if (!this.#hasEnded) this.connection?.resume()
   }
 
-  /** Ends the call; the connection is gone already or goes now. */
+  /** Ends the call; its connection is closed if it is still open. */
   fail(error: BatonError): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -377,10 +383,12 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   }
 }
 
-/** A line break in a value would begin another header, or another request. */
+/** Refuses line breaks in a value, which would start another header or another request. */
 function headerLine(name: string, value: string): string {
   if (BREAKING.test(value) || NOT_IN_NAMES.test(name)) {
-    throw new BatonError('request.invalid_argument', 'a header is invalid', { data: { name } })
+    throw new BatonError('request.invalid_argument', 'a header value is invalid', {
+      data: { name },
+    })
   }
   return `${name}: ${value}\r\n`
 }

@@ -1,7 +1,7 @@
 /**
- * One connection to an upstream: carries one request at a time, and says how it ended.
+ * One connection to an upstream: carries one request at a time, and reports how it ended.
  *
- * Owns: the socket and its deadlines. Does not own: which request goes where, retries, the pool.
+ * Owns: the socket and its deadlines. Does not own: the choice of requests, retries, the pool.
  */
 import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
@@ -17,7 +17,7 @@ export interface ConnectionDeadlines {
   readonly headMs: number
   /** Between two pieces of the response. */
   readonly idleMs: number
-  /** From the request to the end of a connection whose other side has not even confirmed it; on Linux. */
+  /** From the request until a connection is given up whose peer has not acknowledged it; Linux only. */
   readonly unconfirmedMs: number
 }
 
@@ -25,30 +25,30 @@ export interface ConnectionUser {
   onHead(head: ResponseHead): void
   /** Bytes of the body between `start` and `end`, valid during the call only. */
   onBody(bytes: Buffer, start: number, end: number): void
-  /** All that one read of the socket has brought was told, and there is more to come. */
+  /** All data of one read was reported, and the response continues. */
   onRead(): void
   onEnd(isReusable: boolean): void
-  /** Nothing follows. `hasBytes`: some of the response had come. */
+  /** Nothing follows. `hasBytes`: a part of the response had arrived. */
   onLost(error: BatonError, hasBytes: boolean): void
 }
 
-/** Of silence; then Node has the system ask ten times, once a second. */
+/** Of silence; then Node makes the system probe ten times, once a second. */
 const KEEP_ALIVE_MS = 10_000
 
 /** A longer body is not worth a copy. */
 const ONE_WRITE_BYTES_MAX = 16 * 1024
 
 /**
- * Where head and body are put together, for all connections: mostly the system takes them at once. What it does not take at
- * once stays in this memory, which is then the socket's, and the next request has another.
+ * The buffer in which head and body are joined, shared by all connections, because the system usually takes them at
+ * once. If not, this memory becomes the socket's, and the next request gets a new buffer.
  */
 let oneWrite = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES_MAX)
 
-/** Every socket reads into it, and what has come is told at once: nothing is allocated for a read. */
+/** Every socket reads into this buffer, and its content is reported at once, so a read allocates nothing. */
 const READ_BYTES = Buffer.allocUnsafeSlow(64 * 1024)
 
 export class UpstreamConnection implements ResponseEvents {
-  /** How long nothing has come, in ticks of the client's watch. */
+  /** How long nothing has arrived, in ticks of the client's watch. */
   quietTicks = 0
   readonly #socket: Socket
   readonly #url: UpstreamUrl
@@ -67,7 +67,7 @@ export class UpstreamConnection implements ResponseEvents {
     const { host, hostName, port, isTls } = url
     const name = hostName ?? (isIP(host) === 0 ? host : null)
     const ready = isTls ? 'secureConnect' : 'connect'
-    // A socket of TLS has its own buffers.
+    // A TLS socket has its own buffers.
     this.#socket = isTls
       ? connectTls({
           host,
@@ -77,7 +77,7 @@ export class UpstreamConnection implements ResponseEvents {
         })
       : connectTcp({ host, port, onread: { buffer: READ_BYTES, callback: this.#onRead } })
     this.#socket.setNoDelay(true)
-    // A machine that is gone says nothing; one whose server only computes for long still answers this.
+    // A machine that is gone does not answer the probes; one whose server computes for long does.
     this.#socket.setKeepAlive(true, KEEP_ALIVE_MS)
     this.#socket.once(ready, () => {
       this.#isConnected = true
@@ -88,7 +88,7 @@ export class UpstreamConnection implements ResponseEvents {
     this.#socket.once('close', () => this.#onGone(null))
   }
 
-  /** It has carried a request before: what it meets now may be the end of a server's patience. */
+  /** True after the first request: a failure now may be the server's idle timeout. */
   get wasUsed(): boolean {
     return this.#requests > 1
   }
@@ -109,7 +109,7 @@ export class UpstreamConnection implements ResponseEvents {
     this.#write(head, body)
   }
 
-  /** A short body leaves together with the head: that is one plain write for the system. */
+  /** A short body is written together with the head, in one plain write. */
   #write(head: string, body: string | Uint8Array | undefined): void {
     if (body === undefined) {
       this.#socket.write(head, 'latin1')
@@ -127,7 +127,7 @@ export class UpstreamConnection implements ResponseEvents {
 
   #writeTogether(head: string, body: Uint8Array): void {
     const length = head.length + body.length
-    // A socket of TLS never takes what is written at once.
+    // A TLS socket never takes written data at once.
     const bytes = this.#url.isTls ? Buffer.allocUnsafe(length) : oneWrite
     bytes.write(head, 'latin1')
     bytes.set(body, head.length)
@@ -149,7 +149,7 @@ export class UpstreamConnection implements ResponseEvents {
     this.#socket.resume()
   }
 
-  /** Waits for another request, for so long at most. */
+  /** Waits for another request for at most `idleMs`. */
   park(idleMs: number, onGone: () => void): void {
     this.#user = null
     this.#onIdleGone = onGone
@@ -174,11 +174,11 @@ export class UpstreamConnection implements ResponseEvents {
     user?.onEnd(isReusable)
   }
 
-  /** Another tick has passed, and nothing has come. False: it is gone, nobody needs to look at it any more. */
+  /** Called when another tick has passed without data. False: the connection is gone and need not be watched. */
   tick(tickMs: number): boolean {
     if (this.#socket.destroyed) return false
     this.quietTicks += 1
-    // The first tick came at some time after the last byte.
+    // The first tick came at an unknown time after the last byte.
     if (!this.#isPaused && (this.quietTicks - 1) * tickMs >= this.#limitMs) this.#onTimeout()
     return !this.#socket.destroyed
   }
@@ -191,11 +191,11 @@ export class UpstreamConnection implements ResponseEvents {
   }
 
   vanished(): void {
-    const what = 'does not confirm what it was sent: its machine is gone or cannot be reached'
+    const what = 'does not acknowledge the request: its machine is gone or cannot be reached'
     this.#fail(this.#error('transport.connection_timeout', what))
   }
 
-  /** Nothing is reported after it. */
+  /** Nothing is reported afterwards. */
   destroy(): void {
     this.#user = null
     this.#onIdleGone = null
@@ -215,7 +215,7 @@ export class UpstreamConnection implements ResponseEvents {
   }
 
   #onData(bytes: Buffer, length: number): void {
-    // A byte that was not requested: the connection is of no use any more.
+    // An unrequested byte makes the connection unusable.
     if (this.#user === null) {
       this.#socket.destroy()
       return
@@ -271,7 +271,7 @@ export class UpstreamConnection implements ResponseEvents {
     what: string,
     cause: Error | null = null,
   ): BatonError {
-    // The address is for operators; what a client reads is written elsewhere.
+    // The address is for operators; the message for clients is written elsewhere.
     return new BatonError(code, `the upstream ${what}`, {
       data: { stage: 'upstream' },
       cause: cause ?? new Error(`upstream ${this.#url.text}`),

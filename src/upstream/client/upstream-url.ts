@@ -1,25 +1,28 @@
 /**
- * The address of an upstream server, as a user writes it, taken apart once.
+ * Parses the address of an upstream server as a user writes it.
  */
 import { BatonError } from '../../base/index.ts'
 
 export interface UpstreamUrl {
-  /** Without a slash at its end; shown to people. Never holds a password. */
+  /** For display: without a trailing slash and without a password. */
   readonly text: string
   readonly isTls: boolean
   readonly host: string
   readonly port: number
-  /** What stands in front of every path; empty, or begins with a slash. */
+  /** The prefix of every path; empty, or starts with a slash. */
   readonly basePath: string
   /** Value of the Host header. */
   readonly hostHeader: string
-  /** Whose certificate it has to be, where an address stands for a name. */
+  /** The expected name in the certificate when the address was resolved from a name. */
   readonly hostName?: string
-  /** `Basic …`, when the address holds a name and a password. */
+  /** `Basic …` when the address contains a name and a password. */
   readonly authorization?: string
 }
 
-/** A missing `http://` is added. `hostName`: of whom the URL has an address. Throws `config.invalid`. */
+/**
+ * A missing `http://` is added. `hostName`: the name that the URL's address was resolved from. Throws
+ * `config.invalid`.
+ */
 export function parseUpstreamUrl(written: string, hostName?: string): UpstreamUrl {
   const text = written.includes('://') ? written : `http://${written}`
   let url: URL
@@ -29,9 +32,10 @@ export function parseUpstreamUrl(written: string, hostName?: string): UpstreamUr
     throw invalid(written, 'it is not a URL', cause)
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw invalid(written, 'only http:// and https:// work')
+    throw invalid(written, 'only http:// and https:// are supported')
   }
-  if (url.search !== '' || url.hash !== '') throw invalid(written, 'it must end with the path')
+  if (url.search !== '' || url.hash !== '')
+    throw invalid(written, 'it must end with the path, without a query or fragment')
   const isTls = url.protocol === 'https:'
   const basePath = url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '')
   const { username, password } = url

@@ -1,7 +1,7 @@
 /**
- * The kinds of servers: for each one its name in `--upstream` and `--engine`, and the dialect that it speaks.
+ * The kinds of servers: the name of each in `--upstream` and `--engine`, and its dialect.
  *
- * Owns: the list. A dialect is loaded when it is needed: whoever only wants the names loads none.
+ * Owns: the list. A dialect is loaded on demand, so that code which only needs the names loads none.
  */
 import type { Clock } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'

@@ -1,6 +1,6 @@
 /**
- * What differs from one kind of server to the next: how a request is written, how its answer is read, what the server
- * reports about itself. Everything else is `UpstreamEngine`'s.
+ * A dialect: the differences between kinds of servers in how a request is written, how its answer is read, and what
+ * the server reports about itself. Everything else is in `UpstreamEngine`.
  */
 import type { BatonError } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -17,18 +17,18 @@ import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
 import type { LostTokens } from './lost-tokens.ts'
 
-/** What a server reported about itself when it was found. */
+/** What a server reports about itself at the start. */
 export interface UpstreamFacts {
-  /** The name that the server wants to hear. */
+  /** The model name that the server expects. */
   readonly model: string
   readonly modelAliases?: readonly string[]
   readonly loraAdapters?: readonly string[]
   readonly contextLength?: number
   readonly vocabSize?: number
-  /** A path as the server sees it; it may be of another machine. */
+  /** A path as the server sees it, possibly on another machine. */
   readonly modelPath?: string
   readonly chatTemplate?: string
-  /** Requests that it computes at once. */
+  /** Requests that it computes at the same time. */
   readonly sequences?: number
   readonly kvBlockTokens?: number
   readonly kvBlocks?: number
@@ -39,34 +39,37 @@ export interface UpstreamFacts {
   readonly runtimeData?: Readonly<Record<string, unknown>>
 }
 
-/** Tokens that a server has computed and not told: their text with that of the one that it told, and how many they are. */
+/**
+ * Tokens that a server computed without reporting their ids: the number of tokens, and their text together with that
+ * of the reported one.
+ */
 export interface LostText {
   readonly text: string
   readonly count: number
 }
 
-/** A piece of an answer, as far as it says anything. */
+/** A piece of an answer; every field is optional. */
 export interface Piece {
   readonly tokenIds: readonly number[]
-  /** For servers that give no ids. */
+  /** For servers that send no ids. */
   readonly text?: string
-  /** Before `tokenIds`. */
+  /** Comes before `tokenIds`. */
   readonly lost?: LostText
   readonly logprobs?: readonly TokenLogprobs[]
-  /** `stop`: the model's own end, a stop token or a stop text; distinguished by what the last token was. */
+  /** `stop`: the model's own end, either a stop token or a stop text; the last token tells which. */
   readonly finish?: 'stop' | 'length' | 'content_filter'
   readonly stopReason?: number | string
   readonly promptTokens?: number
   readonly completionTokens?: number
   readonly cachedTokens?: number
   readonly prefillResult?: PrefillResult
-  /** Whether KV that was handed over has been used; absent: cannot tell. */
+  /** Whether transferred KV was used; absent: unknown. */
   readonly kvMoved?: boolean
   /** The server failed in the middle of its answer. */
   readonly error?: BatonError
 }
 
-/** Reads one answer: events of a stream, or one whole body. */
+/** Parses one answer: the events of a stream, or one whole body. */
 export interface PieceReader {
   /** `json` is null for an event that is not JSON. */
   read(json: unknown): Piece | null
@@ -77,37 +80,39 @@ export interface WrittenRequest {
   readonly reader: PieceReader
   /** The answer is one JSON document, not a stream. */
   readonly isWhole?: boolean
-  /** Between the last token and the end: what has to be done before the end may be told. */
+  /** Called between the last token and the end, for work that must precede the report of the end. */
   readonly complete?: () => Promise<Pick<Chunk, 'prefillResult' | 'engineData'>>
-  /** Told as soon as the request is on its way: decode may begin. */
+  /** Passed on as soon as the request was sent, so that decode may start. */
   readonly meeting?: PrefillResult
-  /** Gives back what the request holds, for example a slot; called once, however it ends. */
+  /** Releases what the request holds, for example a slot; called once, however it ends. */
   readonly release?: () => void
-  /** KV waits for this request at another server: it has to arrive even when the answer is no longer wanted. */
+  /**
+   * Another server waits for this request with its KV, so it must be sent even when the answer is no longer wanted.
+   */
   readonly mustArrive?: boolean
 }
 
 export interface Dialect {
-  /** The server can be told a minimum of tokens. */
+  /** The server supports a minimum number of tokens. */
   readonly knowsMinTokens: boolean
-  /** The server is there but not ready: rejects with `backend.worker_unavailable`. */
+  /** Rejects with `backend.worker_unavailable` when the server is up but not ready. */
   describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts>
   /** May wait, for example for a slot; rejects with a typed error. */
   write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest>
-  /** Null: the server does not tell. */
+  /** Null: the server does not report it. */
   load?(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null>
-  /** Ids of a text as the server sees it, control tokens recognised; null: it has no such route. */
+  /** The server's ids of a text, with control tokens recognised; null: it has no such route. */
   tokenize?(client: UpstreamClient, text: string): Promise<readonly number[] | null>
-  /** The same of a conversation as the server renders it; null: it has no such route. */
+  /** The same for a conversation, rendered by the server; null: it has no such route. */
   tokenizeChat?(
     client: UpstreamClient,
     messages: readonly unknown[],
   ): Promise<readonly number[] | null>
-  /** Where KV events are published; empty: nowhere that the server tells of. */
+  /** Where KV events are published; empty: the server announces none. */
   kvEventPlaces?(client: UpstreamClient, signal: AbortSignal): Promise<readonly KvEventPlace[]>
-  /** What the engine's card says beyond the facts. */
+  /** Additions to the engine's card beyond the facts. */
   config?(facts: UpstreamFacts): Partial<EngineConfig>
-  /** Forgets what it has cached of prompts; absent: it has no such route. */
+  /** Clears its prompt cache; absent: it has no such route. */
   clearCache?(client: UpstreamClient): Promise<unknown>
   close?(): Promise<void>
 }
@@ -117,8 +122,8 @@ export interface WriteContext {
   readonly facts: UpstreamFacts
   readonly mode: DisaggregationMode
   readonly signal: AbortSignal
-  /** Tokens as text, control tokens included: for servers that take no ids. */
+  /** Tokens as text including control tokens, for servers that accept no ids. */
   readonly decode: (tokenIds: Uint32Array) => string
-  /** Finds ids that a server does not tell; null: no tokenizer is here. */
+  /** Finds ids that a server does not report; null: no tokenizer is available here. */
   readonly lost: LostTokens | null
 }

@@ -1,5 +1,5 @@
 /**
- * One request to llama-server's own route `/completion`, and the reader of its answer.
+ * Requests to llama-server's own route `/completion`, and the reader of its answers.
  */
 import { isRecord } from '../../base/index.ts'
 import { hasStopTexts } from '../../request/index.ts'
@@ -13,7 +13,7 @@ import { errorOfEvent, withoutIds } from './upstream-error.ts'
 
 const PENALTY_TOKENS = 4096
 
-/** A streamed request to `/completion` behind which the connection is closed. */
+/** A streamed request to `/completion`; the connection is closed after it. */
 export function writtenCompletion(body: JsonObject, lost: LostTokens | null): WrittenRequest {
   return {
     http: {
@@ -23,7 +23,7 @@ export function writtenCompletion(body: JsonObject, lost: LostTokens | null): Wr
       body: JSON.stringify(body),
       reuse: false,
     },
-    // With none asked for it computes one all the same, and tells its text.
+    // When no token is requested the server still computes one and reports its text.
     reader: new CompletionReader(lost, body['n_predict'] !== 0),
   }
 }
@@ -46,7 +46,7 @@ export function completionBody(
     min_p: minP,
     typical_p: 1,
     repeat_penalty: sampling.repetitionPenalty ?? 1,
-    // Penalties count all that came before, not only the last 64 tokens.
+    // Penalties count the whole context, not only the last 64 tokens.
     repeat_last_n: contextLength ?? PENALTY_TOKENS,
     presence_penalty: sampling.presencePenalty ?? 0,
     frequency_penalty: sampling.frequencyPenalty ?? 0,
@@ -58,12 +58,12 @@ export function completionBody(
     ...(stop.ignoreEos === true ? { ignore_eos: true } : {}),
     ...(output.logprobs === undefined ? {} : { n_probs: Math.max(1, output.logprobs) }),
     ...(guided === undefined ? {} : { grammar: guidedGrammar(guided) }),
-    // A reader that may stop early is told of the cache at the first token.
+    // If the reader may stop early, the number of cached tokens is reported with the first token.
     ...(hasStopTexts(stop) ? { timings_per_token: true } : {}),
   }
 }
 
-/** `false`: never. */
+/** `false`: the token is excluded. */
 function biasesOf(biases: Readonly<Record<number, number>>): readonly unknown[] {
   return Object.entries(biases).map(([id, bias]) => [Number(id), bias === -Infinity ? false : bias])
 }
@@ -71,10 +71,10 @@ function biasesOf(biases: Readonly<Record<number, number>>): readonly unknown[] 
 class CompletionReader implements PieceReader {
   readonly #lost: LostTokens | null
   readonly #wantsIds: boolean
-  /** Tokens that have been told, or found again. */
+  /** Tokens that were reported or recovered. */
   #told = 0
 
-  /** `lost` is null when no tokenizer is here: then what the server does not tell is not known. */
+  /** `lost` is null when no tokenizer is available here; then unreported ids stay unknown. */
   constructor(lost: LostTokens | null, wantsIds: boolean) {
     this.#lost = lost
     this.#wantsIds = wantsIds
@@ -84,7 +84,7 @@ class CompletionReader implements PieceReader {
     const error = errorOfEvent(json)
     if (error !== null) return { tokenIds: [], error }
     if (!isRecord(json)) return null
-    // A report of progress, not a token, though it names token 0.
+    // A progress report, although it contains token 0.
     if (json['prompt_progress'] !== undefined) return null
     const cachedTokens = countIn(json, 'timings', 'cache_n')
     const promptTokens = numberIn(json, 'tokens_evaluated')
@@ -100,7 +100,7 @@ class CompletionReader implements PieceReader {
     const tokenIds = [...lost, ...own]
     this.#told += own.length
     const told = logprobsIn(json)
-    // Of a token that was not told no probability is known.
+    // The probability of an unreported token is unknown.
     const unknown = told.length === 0 ? [] : lost.map(unknownLogprob)
     const logprobs = [...unknown, ...told]
     return {
@@ -113,7 +113,7 @@ class CompletionReader implements PieceReader {
     }
   }
 
-  /** Null: everything was told. */
+  /** Null: everything was reported. */
   #missing(json: unknown): LostText | null {
     const predicted = numberIn(json, 'tokens_predicted')
     const text = textIn(json, 'content') ?? ''

@@ -1,9 +1,9 @@
 /**
- * llama-server (llama.cpp): token ids through its own route `/completion`.
+ * The dialect of llama-server (llama.cpp): token ids through its own route `/completion`.
  *
- * What it needs: every request is streamed, as only a streamed one is cancelled when its connection closes; no
- * connection is used again after a stream, as it may be closed without notice; every sampling value is said, as its
- * own defaults are not neutral; progress events carry a token 0 that is none.
+ * Requirements: every request is streamed, because only a stream is cancelled when its connection closes; a
+ * connection is not reused after a stream, because the server may close it without notice; every sampling value is
+ * sent, because the server's defaults are not neutral; progress events contain a token 0 that does not count.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -25,12 +25,15 @@ export class LlamaServerDialect implements Dialect {
   readonly #slots: LlamaSlots | null
   #tenants = new TenantSlots(1)
 
-  /** With a role of its own a server hands KV over in files of `slotFolder`. Throws `config.invalid` without one. */
+  /**
+   * A server with a prefill or decode role transfers KV in files of `slotFolder`. Throws `config.invalid` without
+   * one.
+   */
   constructor(mode: DisaggregationMode, slotFolder: string | undefined) {
     if (mode !== 'agg' && slotFolder === undefined) {
       throw new BatonError(
         'config.invalid',
-        `llama-server as ${mode} worker: --slot-save-path is missing, the folder that both servers have as theirs`,
+        `llama-server as ${mode} worker: --slot-save-path is missing, the folder with that option of both servers`,
       )
     }
     this.#slots = mode === 'agg' || slotFolder === undefined ? null : new LlamaSlots(slotFolder)
@@ -125,7 +128,7 @@ export class LlamaServerDialect implements Dialect {
   }
 }
 
-/** Without `--metrics`: how many slots are busy. Null: `--no-slots` as well. */
+/** The number of busy slots, without `--metrics`. Null: `--no-slots` as well. */
 async function loadOfSlots(
   client: UpstreamClient,
   deadlineMs: number,

@@ -1,9 +1,10 @@
 /**
- * Hand-over between llama-servers: prefill computes a prompt in a slot and saves it to a file, decode restores the file
- * into a slot of its own and computes only what is missing. A file of another prompt harms nothing: only what both have
- * in common is used.
+ * KV transfer between llama-servers: prefill computes a prompt in a slot and saves it to a file; decode restores the
+ * file into one of its own slots and computes only what is missing. A file of another prompt does no harm: only the
+ * common prefix is used.
  *
- * Owns: which slot, the file's life, the deadlines (saving a busy slot would wait for ever), and whether KV has moved.
+ * Owns: the slot, the life of the file, the deadlines (saving a busy slot would wait for ever), and whether KV was
+ * transferred.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { GenerateRequest, PrefillResult } from '../../request/index.ts'
@@ -40,7 +41,7 @@ export class LlamaSlots {
     const { slot, release } = await this.slotFor(request, context.signal)
     const body = {
       ...completionBody(request, context.facts.contextLength),
-      // One token is computed all the same, and not told.
+      // One token is computed all the same, and not reported.
       n_predict: 0,
       id_slot: slot.id,
       cache_prompt: holdsOwn(slot, request),
@@ -75,12 +76,12 @@ export class LlamaSlots {
     }
   }
 
-  /** The file has been used, or will not be. */
+  /** Deletes a file that was used or will not be. */
   async drop(file: string | null): Promise<void> {
     if (file !== null) await this.#files.remove(file)
   }
 
-  /** A free slot, when there is one; `release` gives it back, once. */
+  /** A slot, when one is free; `release` frees it, once. */
   async slotFor(
     request: GenerateRequest,
     signal: AbortSignal,
@@ -108,10 +109,10 @@ export class LlamaSlots {
     return null
   }
 
-  /** Tokens that the slot holds now; 0: the file could not be used. */
+  /** The number of tokens in the slot afterwards; 0: the file could not be used. */
   async restore(client: UpstreamClient, slot: Slot, filename: string): Promise<number> {
     const answer = await slotAction(client, slot, 'restore', filename)
-    // A number that does not exist is answered 200 for another slot.
+    // For a slot number that does not exist the server answers 200 for another slot.
     if (answer === null || numberIn(answer, 'id_slot') !== slot.id) return 0
     return numberIn(answer, 'n_restored') ?? 0
   }
@@ -142,14 +143,14 @@ async function slotAction(
   }
 }
 
-/** Null: prefill has left none. */
+/** Null: prefill has left no file. */
 export function fileOf(result: PrefillResult | undefined): string | null {
   const { engineParams } = result ?? {}
   const name = isRecord(engineParams) ? engineParams[ENVELOPE] : undefined
   return SlotFiles.isName(name) ? name : null
 }
 
-/** What the slot holds may be built upon. */
+/** True when the request may reuse the content of the slot. */
 export function holdsOwn(slot: Slot, request: GenerateRequest): boolean {
   return slot.salt === saltOf(request)
 }
@@ -158,7 +159,7 @@ function saltOf({ routing }: GenerateRequest): string {
   return routing.cacheSalt ?? ''
 }
 
-/** Says at the end whether what was restored has been used. */
+/** Reports at the end whether the restored KV was used. */
 class MovedReader implements PieceReader {
   readonly #reader: PieceReader
   readonly #expected: number

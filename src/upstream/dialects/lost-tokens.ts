@@ -1,14 +1,15 @@
 /**
- * Ids that llama-server has computed and not told: it streams nothing at a token that ends within a character, and with
- * the token that completes the character it tells the text of all of them, but only that token's id.
+ * Recovers ids that llama-server computed without reporting them: it streams nothing for a token that ends within a
+ * character, and with the token that completes the character it reports the text of all of them, but only the last
+ * id.
  *
- * Owns: finding the ids again, from the text and how many there were. The way in which the tokenizer divides the text is
- * nearly always the one; when its number or its last token is another, any division of the same bytes is taken.
+ * Owns: the recovery from the text and the number of tokens. The tokenizer's own split of the text is nearly always
+ * right; when its length or its last token differs, any split of the same bytes is used.
  */
 import type { Tokenizer } from '../../text/index.ts'
 
 export interface LostTokens {
-  /** The ids before `lastId` in a text of `count` tokens more than it; null: not known here. */
+  /** The ids before `lastId` in a text of `count` tokens more; null: unknown. */
   before(text: string, lastId: number, count: number): readonly number[] | null
 }
 
@@ -49,7 +50,7 @@ export class TokensOfText implements LostTokens {
   }
 }
 
-/** Exactly so many tokens with these bytes, one a character of the text; null: there are none. */
+/** Exactly `count` tokens with these bytes, given as one character per byte; null: there are none. */
 export function divided(
   bytes: string,
   count: number,
@@ -60,7 +61,7 @@ export function divided(
     if (left === 0) return from === bytes.length ? [] : null
     steps += 1
     if (steps > STEPS_MAX) return null
-    // The others need a byte each.
+    // Each remaining token needs at least one byte.
     const longest = Math.min(TOKEN_BYTES_MAX, bytes.length - from - (left - 1))
     for (let length = longest; length > 0; length--) {
       const id = ids.get(bytes.slice(from, from + length))

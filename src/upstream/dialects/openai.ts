@@ -1,9 +1,10 @@
 /**
- * Any OpenAI server without token ids: the prompt goes as text to `/v1/completions`, text comes back.
+ * The dialect of any OpenAI server without token ids: the prompt is sent as text to `/v1/completions`, and text is
+ * returned.
  *
- * The prompt is the model's own template with the tokens that Baton has made, written out again, so that everything but
- * ids works: stop strings, tools, reasoning, migration by text. Servers differ in where usage stands, whether `[DONE]`
- * comes and how errors look; nothing of that is relied on.
+ * The prompt is rendered with the model's own template and decoded from Baton's tokens, so that everything except
+ * ids works: stop strings, tools, reasoning, migration by text. Servers differ in where usage is reported, whether
+ * `[DONE]` is sent and how errors look; none of that is relied on.
  */
 import { BatonError } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -27,7 +28,7 @@ export class OpenAiDialect implements Dialect {
   readonly knowsMinTokens = true
 
   async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
-    // Some list no model, or fail to: then the name has to be given.
+    // Some servers list no model or fail to; then the name has to be given.
     const model = firstModel(
       await askJson(client, '/v1/models', { deadlineMs: DEADLINE_MS, signal }),
     )
@@ -66,7 +67,7 @@ export class OpenAiDialect implements Dialect {
   }
 }
 
-/** What such a server would ignore silently. */
+/** Refuses fields that such a server would silently ignore. */
 function refuseUnknown({ stop, sampling }: GenerateRequest): void {
   const asked = [
     ['min_tokens', (stop.minTokens ?? 0) > 0],
@@ -78,7 +79,7 @@ function refuseUnknown({ stop, sampling }: GenerateRequest): void {
   if (param === undefined) return
   throw new BatonError(
     'request.unsupported_parameter',
-    `\`${param}\` cannot be honoured: the engine takes text and the fields of OpenAI only`,
+    `\`${param}\` is not supported: the engine accepts text and the standard fields of OpenAI only`,
     { data: { param } },
   )
 }

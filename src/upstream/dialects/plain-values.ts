@@ -1,4 +1,4 @@
-/** Values of a foreign server's JSON: what has not the expected type is not there. */
+/** Reads values of a foreign server's JSON; a value of an unexpected type counts as absent. */
 import { isRecord } from '../../base/index.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
@@ -8,7 +8,7 @@ export function numberIn(json: unknown, ...path: readonly string[]): number | un
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined
 }
 
-/** A number of things; what cannot be one is not there. */
+/** A count; a number that cannot be a count is absent. */
 export function countIn(json: unknown, ...path: readonly string[]): number | undefined {
   const value = valueIn(json, path)
   return typeof value === 'number' && value >>> 0 === value ? value : undefined
@@ -24,7 +24,7 @@ export function listIn(json: unknown, ...path: readonly string[]): readonly unkn
   return Array.isArray(value) ? (value as unknown[]) : []
 }
 
-/** Token ids; a list with anything else in it is no list of ids. */
+/** Token ids; a list that contains anything else is not a list of ids. */
 export function idsIn(json: unknown, ...path: readonly string[]): readonly number[] {
   const list = listIn(json, ...path)
   return list.every((id) => typeof id === 'number' && id >>> 0 === id) ? (list as number[]) : []
@@ -39,7 +39,7 @@ function valueIn(json: unknown, path: readonly string[]): unknown {
   return value
 }
 
-/** The fields that have a value. */
+/** Only the fields that have a value. */
 export function given(fields: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }

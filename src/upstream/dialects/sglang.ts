@@ -1,9 +1,10 @@
 /**
- * SGLang: token ids through its own route `/generate`.
+ * The dialect of SGLang: token ids through its own route `/generate`.
  *
- * What it needs: events repeat all that came before, so that only what is new counts; a request id of its own that
- * nobody can guess, as an abort takes every id that begins alike; no id outside its vocabulary, of which it dies (checked
- * before any dialect is asked). Hand-over: both legs at once, with the same meeting point.
+ * Requirements: events repeat all earlier output, so only the new part counts; the request id must be unguessable,
+ * because an abort ends every request whose id starts with the given text; no id outside the vocabulary, which would
+ * crash the server (checked before any dialect is called). KV transfer: both legs are sent at once with the same
+ * bootstrap room.
  */
 import { randomUUID } from 'node:crypto'
 import { BatonError, isRecord } from '../../base/index.ts'
@@ -107,7 +108,7 @@ export class SglangDialect implements Dialect {
     if (answer.status !== 200) return null
     return listIn(jsonOf(answer.text), 'loads').map((load, index) => ({
       dpRank: numberIn(load, 'dp_rank') ?? index,
-      // In tokens: what counts is their ratio.
+      // In tokens instead of blocks: only the ratio matters.
       activeBlocks: numberIn(load, 'num_used_tokens') ?? 0,
       totalBlocks: numberIn(load, 'max_total_num_tokens') ?? 0,
       runningRequests: numberIn(load, 'num_running_reqs') ?? 0,
@@ -149,7 +150,10 @@ export class SglangDialect implements Dialect {
   }
 }
 
-/** A bootstrap room has up to 63 bits, more than a JavaScript number holds: its digits are put into the text. */
+/**
+ * A bootstrap room has up to 63 bits, more than a JavaScript number can hold, so its digits are inserted into the
+ * JSON text.
+ */
 const BOOTSTRAP_ROOM = 'baton-room'
 
 function withBootstrapRoom(body: string, room: string | undefined): string {
@@ -250,7 +254,7 @@ class GenerateReader implements PieceReader {
     }
   }
 
-  /** Each event repeats all; with `--incremental-streaming-output` only what is new comes. */
+  /** Each event repeats all ids; with `--incremental-streaming-output` it contains only new ones. */
   #newIds(json: unknown): readonly number[] {
     const ids = idsIn(json, 'output_ids')
     const count = countIn(json, 'meta_info', 'completion_tokens') ?? ids.length
@@ -294,14 +298,14 @@ function finishIn(json: unknown): 'stop' | 'length' | 'failed' | null {
   return type === 'length' ? 'length' : 'stop'
 }
 
-/** With a status it is an answer, as a refusal is; without one the engine was told to end the request. */
+/** With a status it is an answer like a refusal; without one the engine was told to end the request. */
 function abortIn(json: unknown): BatonError {
   const status = numberIn(json, 'meta_info', 'finish_reason', 'status_code')
   if (status !== undefined && status >= 400) {
     const message = textIn(json, 'meta_info', 'finish_reason', 'message') ?? ''
     return errorOfResponse(status, JSON.stringify({ error: { message } }))
   }
-  return new BatonError('backend.engine_shutdown', 'the engine gave the request up', {
+  return new BatonError('backend.engine_shutdown', 'the engine aborted the request', {
     data: { stage: 'upstream' },
   })
 }
@@ -313,11 +317,11 @@ function matchedIn(json: unknown): number | string | undefined {
   )
 }
 
-/** Its servers with a role answer no request that does not say where both legs meet. */
+/** SGLang servers with a role refuse requests without a bootstrap room. */
 export function apartOnly(): BatonError {
   return new BatonError(
     'backend.worker_unavailable',
-    'prefill and decode servers of SGLang answer only together, and no prefill server could be had',
+    'prefill and decode servers of SGLang can answer only together, and no prefill server is available',
     { data: { stage: 'prefill' } },
   )
 }

@@ -1,7 +1,7 @@
 /**
- * Files in which llama-servers hand a slot's KV over: their names, and that none stays behind.
+ * The files in which llama-servers transfer a slot's KV: their names, and their deletion.
  *
- * The server has no route to delete one, so the folder has to be reachable from here.
+ * The server has no route to delete a file, so the folder has to be reachable from here.
  */
 import { randomUUID } from 'node:crypto'
 import { readdir, stat, unlink } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import path from 'node:path'
 import { BatonError } from '../../base/index.ts'
 
 const NAME = /^baton-[0-9a-f]{32}\.bin$/
-/** What has not been fetched by then. */
+/** A file that was not fetched within this time is deleted. */
 const SLOT_FILE_MS = 60_000
 
 export class SlotFiles {
@@ -20,12 +20,12 @@ export class SlotFiles {
     this.#folder = folder
   }
 
-  /** Rejects when the folder is not there; deletes what an earlier run has left. */
+  /** Rejects when the folder does not exist; deletes files of an earlier run. */
   async open(): Promise<void> {
     const names = await readdir(this.#folder).catch((cause: unknown) => {
       throw new BatonError(
         'config.invalid',
-        `--slot-save-path ${this.#folder}: it cannot be read; give the folder of llama-server's --slot-save-path`,
+        `--slot-save-path ${this.#folder} cannot be read; give the folder of llama-server's --slot-save-path`,
         { cause },
       )
     })
@@ -36,7 +36,7 @@ export class SlotFiles {
     }
   }
 
-  /** An unguessable name; the file is deleted when that has not happened in time. */
+  /** An unguessable name. The file is deleted automatically after a time. */
   create(): string {
     const name = `baton-${randomUUID().replaceAll('-', '')}.bin`
     const timer = setTimeout(() => void this.remove(name), SLOT_FILE_MS)
@@ -49,7 +49,7 @@ export class SlotFiles {
     return typeof name === 'string' && NAME.test(name)
   }
 
-  /** Never rejects: it may be gone already. */
+  /** Never rejects: the file may be gone already. */
   async remove(name: string): Promise<void> {
     clearTimeout(this.#timers.get(name))
     this.#timers.delete(name)

@@ -1,15 +1,15 @@
 /**
- * The slots of one llama-server, given out here: for a hand-over the slot has to be known before the request is sent, and
+ * Assigns the slots of one llama-server: for a KV transfer the slot must be known before the request is sent, and
  * must not take another prompt between computing and saving.
  *
- * Of the free ones the slot whose last prompt shares the longest beginning is taken, else the one that rested longest.
- * Who finds none waits in the order of coming.
+ * Among the free slots the one whose last prompt has the longest common prefix is chosen, otherwise the least
+ * recently used one. Requests that find none wait in order of arrival.
  */
 import { BatonError } from '../../base/index.ts'
 
 export interface Slot {
   readonly id: number
-  /** Whose prompt it holds; another tenant's must not be built upon. */
+  /** The salt of the prompt in the slot; another tenant's prompt must not be reused. */
   salt: string
   tokens: Uint32Array
   usedAt: number
@@ -64,7 +64,7 @@ export class SlotTable {
     })
   }
 
-  /** `tokens`: what it holds now. */
+  /** `tokens`: what the slot contains now. */
   release(slot: Slot, tokens: Uint32Array, salt: string): void {
     slot.tokens = tokens
     slot.salt = salt
@@ -100,5 +100,5 @@ function sharedTokens(a: Uint32Array, b: Uint32Array): number {
 }
 
 function cancelled(): BatonError {
-  return new BatonError('request.cancelled', 'the request was stopped while it waited for a slot')
+  return new BatonError('request.cancelled', 'the request was cancelled while it waited for a slot')
 }

@@ -1,8 +1,8 @@
 /**
- * Tenants of one llama-server kept apart. Its prompt cache is its slots, and it knows no salts: a request may build on
- * whatever prompt a slot holds. So from the first request with a salt on, Baton gives the slots out itself, and only
- * what the same tenant has left in a slot is built upon. (A slot that is named also leaves the server's prompt cache in
- * memory out.)
+ * Isolates the tenants of one llama-server. Its prompt cache consists of its slots and knows no salts: a request may
+ * reuse whatever prompt a slot contains. From the first request with a salt on, Baton therefore assigns the slots,
+ * and a request reuses only what the same tenant has left. (Naming a slot also bypasses the server's prompt cache in
+ * memory.)
  */
 import type { GenerateRequest } from '../../request/index.ts'
 import type { WriteContext, WrittenRequest } from './dialect.ts'
@@ -19,7 +19,7 @@ export class TenantSlots {
 
   write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest> {
     const salt = request.routing.cacheSalt ?? ''
-    // Until then the slots hold prompts without a salt only.
+    // Until then the slots contain only prompts without a salt.
     if (salt !== '') this.#table ??= new SlotTable(this.#slots)
     if (this.#table !== null) return writeTo(this.#table, salt, request, context)
     return writtenCompletion(completionBody(request, context.facts.contextLength), context.lost)

@@ -36,7 +36,7 @@ describe('publicMessage', () => {
 })
 
 describe('holdsInside', () => {
-  /** A search that went over the rest of the text at every character would take minutes. */
+  /** A search that scans the rest of the text at every character would take minutes. */
   it.each([
     ['a.', false],
     ['a-', false],
@@ -50,7 +50,7 @@ describe('holdsInside', () => {
     ['c:\\', false],
     ['ip-1', false],
     ['.local', true],
-  ])('a long text that repeats %j - is looked through in one go', (piece, holds) => {
+  ])('a long text that repeats %j - is searched in linear time', (piece, holds) => {
     const text = `The model does not exist: ${piece.repeat(300_000 / piece.length)}`
     expect(holdsInside(text)).toBe(holds)
   })
@@ -83,7 +83,7 @@ describe('errorOfResponse', () => {
 })
 
 describe('errorOfEvent', () => {
-  it('an event that is none - null', () => {
+  it('an event that is no error - null', () => {
     expect(errorOfEvent({ choices: [] })).toBeNull()
     expect(errorOfEvent(null)).toBeNull()
     expect(errorOfEvent({ error: null })).toBeNull()

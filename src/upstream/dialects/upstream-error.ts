@@ -1,23 +1,23 @@
 /**
- * What a foreign server says when it refuses, as a `BatonError`.
+ * Converts the refusal of a foreign server to a `BatonError`.
  *
- * Owns: the forms in which servers write errors (an object, a text, FastAPI's `detail`), and that nothing of the
- * server's inside (paths, source lines, hosts) goes on to a client.
+ * Owns: the forms in which servers write errors (an object, a text, FastAPI's `detail`), and that nothing internal
+ * of the server (paths, source lines, hosts) reaches a client.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { jsonOf } from '../client/fetch-json.ts'
 
 const TEXT_MAX = 300
 /**
- * Paths, tracebacks, addresses, names of hosts, class names of Python, pages of proxies. Looks at no character more often than
- * a few times, whatever the text: a client may have the engine repeat one of its own.
+ * Matches paths, tracebacks, addresses, host names, Python class names, pages of proxies. Linear for any text,
+ * because a client may make the engine repeat a text of its choice.
  */
 const INSIDE = new RegExp(
   [
     String.raw`(^|[\s'"(=])(\/|~\/|[a-z]:\\)[\w.-]+[\\/]`,
     String.raw`File "|Traceback|line \d|\.(py|cpp|cc|rs|so)\b|<class |object at 0x`,
     String.raw`\b\d{1,3}(\.\d{1,3}){3}\b|\bip(-\d{1,3}){4}\b`,
-    // Of version 6: with two colons in a row, or all eight parts.
+    // IPv6: with two colons in a row, or all eight parts.
     String.raw`(^|[\s\['"(=])[\da-f]{0,4}(:[\da-f]{1,4}){0,6}::|\b[\da-f]{1,4}(:[\da-f]{1,4}){7}\b`,
     String.raw`https?:\/\/|localhost|[\w-]:\d{2,5}\b`,
     String.raw`[\w-]\.(svc|internal|localdomain|local|lan|intra|corp)\b(?!\.?[\w-])`,
@@ -49,7 +49,7 @@ function retryAfterIn(header: string | undefined): { readonly retryAfterMs?: num
   return { retryAfterMs: 1000 * Number(header) }
 }
 
-/** An error event in a stream that had begun well; null: the event is none. */
+/** An error event in a stream that had started well; null: the event is no error. */
 export function errorOfEvent(json: unknown): BatonError | null {
   if (!isRecord(json)) return null
   const { error } = json
@@ -74,7 +74,10 @@ function upstreamError(
   const because = shown === null ? '' : `: ${shown}`
   if (status === 401 || status === 403) {
     // The credentials are Baton's, not the client's.
-    return new BatonError('backend.unknown', 'the engine refuses its frontend', { data, cause })
+    return new BatonError('backend.unknown', 'the engine refuses the credentials of its frontend', {
+      data,
+      cause,
+    })
   }
   if (status === 429) {
     return new BatonError('capacity.worker_overloaded', `the engine has no capacity${because}`, {
@@ -101,23 +104,23 @@ function upstreamError(
   })
 }
 
-/** Text came where ids were asked for: an engine that is too old for that, or none of its kind. */
+/** Text arrived where ids were requested: the engine is too old, or of another kind. */
 export function withoutIds(): BatonError {
   return new BatonError(
     'backend.contract_violation',
-    'the engine tells no token ids: its version is too old, or it is not of the kind that it was taken for; --forward needs none',
+    'the engine sends no token ids: its version is too old, or it is of another kind than assumed; --forward works without ids',
     { data: { stage: 'upstream' } },
   )
 }
 
-/** A text that may be shown; null when it holds anything of the server's inside. */
+/** A text that clients may see; null when it contains internals of the server. */
 export function publicMessage(message: string): string | null {
   const line = message.split('\n', 1)[0]?.trim() ?? ''
   if (line === '' || line !== message.trim() || INSIDE.test(message)) return null
   return line.length > TEXT_MAX ? `${line.slice(0, TEXT_MAX)}…` : line
 }
 
-/** Whether a text tells anything of the server's inside. */
+/** True when a text contains internals of the server. */
 export function holdsInside(text: string): boolean {
   return INSIDE.test(text)
 }

@@ -1,5 +1,5 @@
 /**
- * Answers of vLLM, of both of its routes with token ids, streamed or whole.
+ * Reads answers of vLLM from both of its routes with token ids, streamed or whole.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -10,9 +10,9 @@ import { errorOfEvent, withoutIds } from './upstream-error.ts'
 import { prefillResultOf } from './vllm-transfer.ts'
 
 interface PrefillLeg {
-  /** How it was called. */
+  /** The id under which the request was sent. */
   readonly requestId: string
-  /** Told what the answer says of a hand-over. */
+  /** Called with the `kv_transfer_params` of the answer. */
   readonly onTransfer: (params: unknown) => void
 }
 
@@ -35,7 +35,7 @@ export class VllmReader implements PieceReader {
     const failure = failureOf(finish)
     if (failure !== null) return { tokenIds: [], error: failure }
     const hasText = (textIn(choice, 'text') ?? '') !== ''
-    // Of a prefill leg only what it hands over counts.
+    // Of a prefill leg only the transfer parameters count.
     if (hasText && this.#leg === undefined && !Array.isArray(valueOf(choice, 'token_ids'))) {
       return { tokenIds: [], error: withoutIds() }
     }
@@ -50,7 +50,7 @@ export class VllmReader implements PieceReader {
       ...(finish === undefined ? {} : { finish: finish === 'length' ? 'length' : 'stop' }),
       ...(reason === undefined ? {} : { stopReason: reason }),
       ...(cachedTokens === undefined ? {} : { cachedTokens }),
-      // As a mere consumer the server tells 0 although it fetched: nothing follows from that.
+      // A vLLM that is only a consumer reports 0 although it fetched KV, so 0 means unknown.
       ...(cachedTokens !== undefined && cachedTokens > 0 ? { kvMoved: true } : {}),
       ...(promptTokens === undefined || choice !== undefined ? {} : { promptTokens }),
       ...(prefillResult === null ? {} : { prefillResult }),
@@ -58,7 +58,7 @@ export class VllmReader implements PieceReader {
   }
 }
 
-/** The prefill leg left nothing that could be fetched. */
+/** The prefill leg left no KV that could be fetched. */
 export class NotMovedReader implements PieceReader {
   readonly #reader: PieceReader
 
@@ -72,7 +72,7 @@ export class NotMovedReader implements PieceReader {
   }
 }
 
-/** Notes whether the server told of the KV that it was to fetch. */
+/** Records whether the server reported the KV that it was to fetch. */
 export class TransferReader implements PieceReader {
   readonly #reader: PieceReader
   isTold = false
@@ -88,10 +88,10 @@ export class TransferReader implements PieceReader {
   }
 }
 
-/** The server gave the request up. */
+/** The server aborted the request. */
 function failureOf(finish: string | undefined): BatonError | null {
   if (finish !== 'abort' && finish !== 'error') return null
-  return new BatonError('backend.engine_shutdown', 'the engine gave the request up', {
+  return new BatonError('backend.engine_shutdown', 'the engine aborted the request', {
     data: { stage: 'upstream' },
   })
 }
@@ -104,7 +104,7 @@ function stopReasonOf(choice: unknown): number | string | undefined {
   return numberIn(choice, 'stop_reason') ?? textIn(choice, 'stop_reason')
 }
 
-/** Of `/generate` by id; of `/v1/completions` under the name `token_id:<id>`. */
+/** `/generate` reports the id; `/v1/completions` reports the name `token_id:<id>`. */
 function logprobsIn(choice: unknown): readonly TokenLogprobs[] {
   const content = listIn(choice, 'logprobs', 'content')
   if (content.length > 0) {

@@ -1,5 +1,5 @@
 /**
- * Requests with token ids as vLLM's two routes want them.
+ * Writes requests with token ids for vLLM's two routes.
  */
 import { hasStopTexts } from '../../request/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -7,7 +7,7 @@ import type { WriteContext } from './dialect.ts'
 import { given } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
 
-/** What both routes call by the same names. */
+/** Fields with the same name on both routes. */
 function samplingOf({ sampling, stop, resumedTokens = 0 }: GenerateRequest): JsonObject {
   const { topK, minP, seed, logitBias } = sampling
   const minTokens = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
@@ -28,7 +28,7 @@ function samplingOf({ sampling, stop, resumedTokens = 0 }: GenerateRequest): Jso
 }
 
 function tokensMax({ stop, tokenIds }: GenerateRequest, { facts }: WriteContext): number {
-  // Without a word the server would take 16.
+  // Without a value the server would use 16.
   return stop.maxTokens ?? Math.max(1, (facts.contextLength ?? 4096) - tokenIds.length)
 }
 

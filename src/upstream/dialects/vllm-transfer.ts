@@ -1,14 +1,15 @@
 /**
- * What vLLM's prefill leg tells the decode leg (`kv_transfer_params` of the NIXL connector), carried as it came.
+ * Carries the transfer parameters of vLLM's prefill leg (`kv_transfer_params` of the NIXL connector) unchanged to
+ * the decode leg.
  *
- * Owns: the envelope in which Baton carries it, and when it is not used: without blocks, with a number that JavaScript
- * cannot hold, or when so much of the lease has passed that the blocks may be another prompt's by now.
+ * Owns: the envelope, and when the parameters are not used: without blocks, with a number that JavaScript cannot
+ * represent, or when so much of the lease has passed that the blocks may already belong to another prompt.
  */
 import { isRecord } from '../../base/index.ts'
 import type { PrefillResult } from '../../request/index.ts'
 import type { JsonObject } from './plain-values.ts'
 
-/** What a prefill leg asks for: keep the blocks, and say where they are. */
+/** Parameters of a prefill leg: keep the blocks, and report where they are. */
 export const KEEP_BLOCKS: JsonObject = {
   do_remote_decode: true,
   do_remote_prefill: false,
@@ -22,10 +23,7 @@ const ENVELOPE = 'vllm_kv_transfer'
 /** vLLM keeps the blocks for 30 s after the prefill leg. */
 const USABLE_MS = 20_000
 
-/**
- * Null: the leg left nothing that a decode leg could fetch. `requestId`: how the leg was called; the decode leg is called
- * the same.
- */
+/** Null: the leg left nothing to fetch. `requestId`: the id of the leg, which the decode leg uses as well. */
 export function prefillResultOf(
   params: unknown,
   epochMs: number,
@@ -39,7 +37,7 @@ export function prefillResultOf(
   return { engineParams: { [ENVELOPE]: { params, epochMs, ...named } } }
 }
 
-/** What the decode leg is sent; null: nothing, it computes the prompt itself. */
+/** The parameters of the decode leg; null: none, it computes the prompt itself. */
 export function paramsOfPrefill(
   result: PrefillResult | undefined,
   epochMs: number,
@@ -48,14 +46,15 @@ export function paramsOfPrefill(
   const carried = isRecord(engineParams) ? engineParams[ENVELOPE] : undefined
   if (!isRecord(carried) || !isRecord(carried['params'])) return null
   const at = carried['epochMs']
-  // Clocks of two machines differ; a clock that is ahead is accepted.
+  // The clocks of two machines differ; a clock that is ahead is accepted.
   if (typeof at === 'number' && epochMs - at > USABLE_MS) return null
   return carried['params']
 }
 
 /**
- * Of a server that pushes (`NixlPushConnector`): what of its answers names the server, and not the request. With it both
- * legs can run at once: decode tells prefill where its blocks are, and prefill writes into them.
+ * For a server that pushes KV (`NixlPushConnector`): the part of its parameters that names the server and not the
+ * request. It allows both legs to run at the same time: decode tells prefill where its blocks are, and prefill
+ * writes into them.
  */
 export function pushIdentity(params: unknown): JsonObject | null {
   if (!isRecord(params) || params['transfer_mode'] !== 'push' || !isExact(params)) return null
@@ -77,7 +76,7 @@ const OF_REQUEST: ReadonlySet<string> = new Set([
   'remote_prefill_cached_tokens',
 ])
 
-/** What a decode leg is told while its prefill leg runs; the two are known to belong together by the request's id. */
+/** The parameters for a decode leg while its prefill leg is running; the request's id connects the two. */
 export function meetingResult(
   identity: JsonObject,
   requestId: string,
@@ -93,7 +92,7 @@ export function meetingResult(
   return { engineParams: { [ENVELOPE]: { params, epochMs, requestId } }, meetsDecode: true }
 }
 
-/** How the prefill leg was called; undefined: that does not matter. */
+/** The id of the prefill leg; undefined: it does not matter. */
 export function requestIdOfPrefill(result: PrefillResult | undefined): string | undefined {
   const { engineParams } = result ?? {}
   const carried = isRecord(engineParams) ? engineParams[ENVELOPE] : undefined
@@ -101,7 +100,7 @@ export function requestIdOfPrefill(result: PrefillResult | undefined): string | 
   return typeof id === 'string' ? id : undefined
 }
 
-/** A list of ids, or in newer versions one list for each group of the cache. */
+/** A list of ids, or in newer versions one list for each cache group. */
 function hasBlocks(blocks: unknown): boolean {
   if (!Array.isArray(blocks)) return false
   return (blocks as unknown[]).flat().length > 0

@@ -1,10 +1,11 @@
 /**
- * vLLM: token ids through `/v1/completions` with `return_token_ids`, which every version has that can be served here, or
- * through `/inference/v1/generate` where the server has it switched on.
+ * The dialect of vLLM: token ids through `/v1/completions` with `return_token_ids`, which every supported version
+ * has, or through `/inference/v1/generate` where the server has it enabled.
  *
- * Hand-over (NIXL): the prefill leg is one whole answer of one token, as a streamed one tells no parameters. What it
- * tells goes to the decode leg as it came, once: parameters that are used twice, or late, or for another prompt give
- * wrong text without an error, so a decode leg is never sent twice and old parameters are not used at all.
+ * KV transfer (NIXL): the prefill leg is one whole answer of one token, because a streamed one reports no
+ * parameters. Its parameters are sent unchanged to the decode leg, once: parameters that are used twice, late, or
+ * for another prompt give wrong text without an error. A decode leg is therefore never sent twice, and old
+ * parameters are not used.
  */
 import { randomUUID } from 'node:crypto'
 import { BatonError, isRecord } from '../../base/index.ts'
@@ -34,7 +35,7 @@ import {
 
 const DEADLINE_MS = 15_000
 const LOOKS_AT_FIRST = 4
-/** Of some 800 samples. */
+/** Of about 800 samples. */
 const METRICS = [
   'vllm:num_requests_',
   'vllm:kv_cache_usage_perc',
@@ -49,9 +50,9 @@ export class VllmDialect implements Dialect {
   readonly #clock: Clock
   #hasGenerate = false
   #bytesFetched = 0
-  /** Told by the first prefill leg of a server that pushes. */
+  /** From the first prefill leg of a server that pushes. */
   #identity: JsonObject | null = null
-  /** Decode legs of which nothing was told. */
+  /** Decode legs without a reported result. */
   #untold = 0
 
   constructor(clock: Clock) {
@@ -110,7 +111,7 @@ export class VllmDialect implements Dialect {
       },
       ...(transfer === null ? {} : { kv_transfer_params: transfer }),
     }
-    // A server that pushes finds the leg by the id of the request.
+    // A server that pushes identifies the leg by the request's id.
     const requestId = requestIdOfPrefill(request.prefillResult) ?? request.requestId
     const called = { ...request, requestId }
     const written = this.#written({ path: '/v1/completions', body }, called, dpRank)
@@ -125,7 +126,7 @@ export class VllmDialect implements Dialect {
       reader,
       http: { ...written.http, retries: false },
       mustArrive: true,
-      // What is pushed is counted by the server that pushes.
+      // Pushed KV is counted by the server that pushes.
       complete: async () =>
         reader.isTold || transfer['transfer_mode'] === 'push'
           ? {}
@@ -196,7 +197,7 @@ export class VllmDialect implements Dialect {
   #writePrefill(request: GenerateRequest, context: WriteContext): WrittenRequest {
     const { min_tokens: _min, ...body } = completionBody(request, context)
     const { dpRank, prefillDpRank } = request.routing
-    // Of its own for every attempt: what another one has left at a server that pushes must not be found.
+    // A new id for every attempt, because data that an earlier attempt left at a pushing server must not be found.
     const requestId = `${request.requestId}.${randomUUID()}`
     const written = this.#written(
       {
@@ -241,8 +242,8 @@ export class VllmDialect implements Dialect {
   }
 
   /**
-   * A server that only consumes tells 0 cached tokens for what it has fetched; its counter of bytes knows better. It is
-   * looked at for the first few such legs and then now and then, as it takes a while to answer.
+   * A server that is only a consumer reports 0 cached tokens for fetched KV, but its byte counter is correct. It is
+   * read for the first few such legs and then occasionally, because it takes a while to answer.
    */
   async #askCounter({ client, signal }: WriteContext): Promise<Pick<Chunk, 'engineData'>> {
     this.#untold += 1
@@ -263,7 +264,11 @@ export class VllmDialect implements Dialect {
   }
 
   clearCache(client: UpstreamClient): Promise<unknown> {
-    return clearByPost(client, '/reset_prefix_cache', 'it has it with VLLM_SERVER_DEV_MODE=1')
+    return clearByPost(
+      client,
+      '/reset_prefix_cache',
+      'it has the route with VLLM_SERVER_DEV_MODE=1',
+    )
   }
 }
 

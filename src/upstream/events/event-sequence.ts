@@ -1,32 +1,35 @@
 /**
- * The order of one rank's numbered batches: what is next, what is missing, what began anew.
+ * The order of one rank's numbered batches: which is next, which are missing, whether the publisher restarted.
  *
- * Owns: the decision alone. An index with a hole in it is worse than none: what cannot be replayed is cleared.
+ * Owns: only the decision. An index with missing events is worse than an empty one, so a gap that cannot be replayed
+ * clears it.
  */
 export type Arrival =
-  /** The next one: apply it. */
+  /** It is the next one: apply it. */
   | 'apply'
-  /** Known already: drop it. */
+  /** It is known already: drop it. */
   | 'old'
-  /** Some before it are missing: ask for them from `wanted` on. */
+  /** Earlier ones are missing: request them from `wanted` on. */
   | 'gap'
-  /** The publisher counts anew: forget everything, ask from 0 on. */
+  /** The publisher restarted its numbers: clear everything, request from 0 on. */
   | 'restart'
 
 export class EventSequence {
   #next = 0
 
-  /** The number of the batch that is expected. */
+  /** The number of the next expected batch. */
   get wanted(): number {
     return this.#next
   }
 
-  /** `isReplay`: it was asked for, and may begin later than asked, as a publisher forgets its oldest ones. */
+  /**
+   * `isReplay`: it was requested, and may start later than requested, because a publisher drops its oldest batches.
+   */
   arrives(sequence: number, isReplay: boolean): Arrival {
     if (sequence === this.#next) return 'apply'
     if (isReplay) return sequence < this.#next ? 'old' : 'gap'
     if (sequence > this.#next) return 'gap'
-    // A live publisher never repeats itself.
+    // A live publisher never repeats a batch.
     return 'restart'
   }
 

@@ -1,8 +1,8 @@
 /**
- * A batch of KV events as vLLM and SGLang publish it, in any of the encodings in the field, as one form.
+ * Parses a batch of KV events of vLLM or SGLang, in any of the encodings in use.
  *
- * Owns: arrays (up to vLLM 0.22) and maps, for the batch as for each event; hashes as signed or unsigned integers or as
- * bytes. What cannot be read is counted, not guessed.
+ * Owns: arrays (up to vLLM 0.22) and maps, for the batch as for each event; hashes as signed or unsigned integers or
+ * as bytes. What cannot be parsed is counted, not guessed.
  */
 import { isRecord } from '../../base/index.ts'
 
@@ -15,9 +15,9 @@ export type ForeignEvent =
       readonly blockTokens: number
       readonly loraName: string | null
       readonly medium: string
-      /** Per block what its hash has beside tokens: adapter, pictures, salt. */
+      /** Per block the parts of its hash besides tokens: adapter, images, salt. */
       readonly extraKeys: readonly unknown[]
-      /** SGLang's own field. */
+      /** A field of SGLang. */
       readonly salt: string | null
       readonly group: number | null
       readonly groupKind: string | null
@@ -33,7 +33,7 @@ export type ForeignEvent =
 export interface ForeignBatch {
   readonly dpRank: number | null
   readonly events: readonly ForeignEvent[]
-  /** Events that could not be read. */
+  /** Number of events that could not be parsed. */
   readonly unreadable: number
 }
 
@@ -53,7 +53,7 @@ const STORED_FIELDS = [
 ]
 const REMOVED_FIELDS = ['type', 'block_hashes', 'medium', 'group_idx']
 
-/** Null: the payload is no batch. `decoded` is what MessagePack gave, large integers as bigint. */
+/** Null: the payload is not a batch. `decoded`: the decoded MessagePack value, with large integers as bigint. */
 export function readForeignBatch(decoded: unknown): ForeignBatch | null {
   const [events, rank] = Array.isArray(decoded)
     ? [decoded[1] as unknown, decoded[2] as unknown]

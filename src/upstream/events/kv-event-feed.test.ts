@@ -18,7 +18,7 @@ const open = async (places: readonly (typeof place)[]) => {
 }
 
 describe('KvEventFeed without the package zeromq', () => {
-  it('a server that publishes - is reported, with the command that helps', async () => {
+  it('a server that publishes events - is reported, with the command that installs the package', async () => {
     const { feed, faults } = await open([place])
     expect(feed).toBeNull()
     expect(faults).toHaveLength(1)

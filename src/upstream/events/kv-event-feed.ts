@@ -9,7 +9,7 @@ import type { KvEventSourceCounters } from './kv-event-source.ts'
 import { endpointAt, loadZmqClient } from './zmq-client.ts'
 import type { ZmqClientModule } from './zmq-client.ts'
 
-/** Where a rank publishes, as the server says or as the user gave it. */
+/** Where a rank publishes, as announced by the server or given by the user. */
 export interface KvEventPlace {
   readonly dpRank: number
   readonly endpoint: string
@@ -19,7 +19,7 @@ export interface KvEventPlace {
 
 interface FeedOptions {
   readonly places: readonly KvEventPlace[]
-  /** Of the server: takes the place of `*` in its addresses. */
+  /** The server's host; replaces `*` in its addresses. */
   readonly host: string
   readonly blockTokens: number
   readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
@@ -55,7 +55,7 @@ export class KvEventFeed {
     options.onFault(
       new BatonError(
         'runtime.not_implemented',
-        `${options.host} publishes KV events, and the package to read them is missing: run \`npm i zeromq@6.8.0\`; until then routing goes without them`,
+        `${options.host} publishes KV events, but the package to read them is missing: run \`npm i zeromq@6.8.0\`; until then they are not used for routing`,
       ),
     )
     return null
@@ -81,11 +81,19 @@ export class KvEventFeed {
     })
     return [
       counter('kv_event_batches_total', 'Batches of KV events that were read', sum('batches')),
-      counter('kv_event_gaps_total', 'Times that batches were missing', sum('gaps')),
-      counter('kv_event_restarts_total', 'Times that the publisher began anew', sum('restarts')),
-      counter('kv_event_replays_total', 'Times that batches were asked for again', sum('replays')),
+      counter('kv_event_gaps_total', 'Number of times that batches were missing', sum('gaps')),
+      counter(
+        'kv_event_restarts_total',
+        'Number of times that the publisher restarted',
+        sum('restarts'),
+      ),
+      counter(
+        'kv_event_replays_total',
+        'Number of times that batches were requested again',
+        sum('replays'),
+      ),
       counter('kv_event_losses_total', 'Gaps that could not be filled', sum('losses')),
-      counter('kv_event_unreadable_total', 'Events that could not be read', sum('unreadable')),
+      counter('kv_event_unreadable_total', 'Events that could not be parsed', sum('unreadable')),
       counter(
         'kv_event_left_out_total',
         'Events of other cache groups, tiers without tokens, or other block sizes',
@@ -95,7 +103,10 @@ export class KvEventFeed {
   }
 }
 
-/** `tcp://host:5557` or `tcp://host:5557;tcp://host:5558` (with replay), one for each rank, commas between. */
+/**
+ * Parses `tcp://host:5557` or `tcp://host:5557;tcp://host:5558` (with replay), one for each rank, separated by
+ * commas.
+ */
 export function kvEventPlaces(written: string): readonly KvEventPlace[] {
   return written
     .split(',')

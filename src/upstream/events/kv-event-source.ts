@@ -1,9 +1,9 @@
 /**
- * KV events of one rank of a foreign engine over ZeroMQ: subscribed, replayed from the first one that can be had, and
- * made good after gaps and restarts.
+ * The KV events of one rank of a foreign engine over ZeroMQ: subscribes, replays from the first available batch on,
+ * and recovers from gaps and restarts.
  *
- * Owns: the two sockets and the state of the stream. Batches that come while an answer to a replay is read wait, up to a
- * bound. What cannot be replayed clears the rank, so that the router never goes by an index with holes.
+ * Owns: the two sockets and the state of the stream. Batches that arrive during a replay wait, up to a limit. A gap
+ * that cannot be replayed clears the rank, so that the router never uses an index with missing events.
  */
 import { Unpackr } from 'msgpackr'
 import { BatonError } from '../../base/index.ts'
@@ -18,13 +18,13 @@ export interface KvEventSourceOptions {
   readonly zmq: ZmqClientModule
   readonly dpRank: number
   readonly endpoint: string
-  /** Null: what was missed cannot be had again. */
+  /** Null: missed batches cannot be replayed. */
   readonly replayEndpoint: string | null
   readonly topic: string
   readonly blockTokens: number
   readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
   readonly onFault: (error: unknown) => void
-  /** Without a batch for so long a replay is given up. */
+  /** A replay without a batch for this time is given up. */
   readonly replayIdleMs?: number
   readonly replayPauseMs?: number
 }
@@ -34,7 +34,7 @@ export interface KvEventSourceCounters extends TranslatorCounters {
   readonly gaps: number
   readonly restarts: number
   readonly replays: number
-  /** Gaps that nothing could fill: the rank was cleared. */
+  /** Gaps that could not be filled, so that the rank was cleared. */
   readonly losses: number
 }
 
@@ -114,7 +114,7 @@ export class KvEventSource {
     }
   }
 
-  /** Who comes back may be another process that counts anew, with numbers that happen to fit. */
+  /** After a reconnect the publisher may be another process whose new numbers happen to match. */
   #disconnected(): void {
     if (this.#isClosed) return
     this.#restarts += 1
@@ -123,7 +123,7 @@ export class KvEventSource {
   }
 
   #hold(batch: WaitingBatch): void {
-    // Then there is a gap behind those that wait, and another replay makes it good.
+    // Otherwise there is a gap after the waiting ones, which another replay fills.
     if (this.#waiting.length < WAITING_MAX) this.#waiting.push(batch)
   }
 
@@ -164,7 +164,7 @@ export class KvEventSource {
     if (events.length > 0) this.#options.onEvents(this.#options.dpRank, events)
   }
 
-  /** What the router knows of this rank's blocks is no longer valid. */
+  /** Tells the router that its blocks of this rank are no longer valid. */
   #clear(): void {
     this.#sequence.restart()
     this.#translator.restart()
@@ -187,7 +187,9 @@ export class KvEventSource {
     if (!this.#isClosed) this.#catchUp()
   }
 
-  /** What came meanwhile. What is still missing then cannot be had: the rank begins anew with what there is. */
+  /**
+   * Applies the batches that arrived meanwhile. If some are still missing, the rank starts again with what there is.
+   */
   #catchUp(): void {
     for (const batch of this.#waiting.splice(0)) {
       const arrival = this.#sequence.arrives(batch.sequence, true)
@@ -217,7 +219,7 @@ export class KvEventSource {
       for (;;) {
         const frames = await dealer.receive()
         if (this.#isClosed) return
-        // With a topic or without one, as versions differ.
+        // With or without a topic, depending on the version.
         const payload = frames.at(-1)
         const number = frames.at(-2)
         if (payload === undefined || number?.length !== 8) continue
@@ -250,7 +252,10 @@ function batchOf(frames: readonly Uint8Array[]): WaitingBatch | null {
   return { sequence: Number(Buffer.from(number).readBigUInt64BE()), payload }
 }
 
-/** Only then: of a name that has addresses of both kinds ZeroMQ would take the other one, where most publishers do not listen. */
+/**
+ * Enabled only for IPv6: otherwise ZeroMQ would prefer the IPv6 address of a name with both kinds, where most
+ * publishers do not listen.
+ */
 function isIpv6(endpoint: string): boolean {
   return endpoint.includes('[')
 }

@@ -1,9 +1,9 @@
 /**
- * KV events of one rank of a foreign engine to Baton's: the engine's hashes stay names, and the content of each block is
- * hashed here, as the router hashes prompts.
+ * Converts KV events of one rank of a foreign engine to Baton's: the engine's hashes are only names, and the content
+ * of each block is hashed here, as the router hashes prompts.
  *
- * Owns: which cache group counts, what a block's hash has beside its tokens (adapter, salt, pictures), and the salt of
- * blocks whose event names only their parent.
+ * Owns: which cache group counts, what is part of a block's hash besides its tokens (adapter, salt, images), and the
+ * salt of blocks whose event names only their parent.
  */
 import { hashBlocks, hashMediaId } from '../../kv/index.ts'
 import type { KvEvent, KvTier } from '../../kv/index.ts'
@@ -16,15 +16,15 @@ interface Names {
   readonly salt: string | null
 }
 
-/** Of blocks under a salt, which descendants inherit; the oldest are forgotten beyond this. */
+/** Limit for blocks with a salt, which their descendants inherit; the oldest are dropped. */
 const SALTED_MAX = 1_000_000
 
 export interface TranslatorCounters {
   readonly stored: number
   readonly removed: number
-  /** Of a block size that the router does not hash in. */
+  /** Events with a block size that the router does not use. */
   readonly otherBlockSize: number
-  /** Of cache groups that hold no whole prefix, or of tiers that name no tokens. */
+  /** Events of cache groups that contain no whole prefix, or of tiers that name no tokens. */
   readonly leftOut: number
   readonly unreadable: number
 }
@@ -53,7 +53,7 @@ export class KvEventTranslator {
     }
   }
 
-  /** The publisher began anew; what was counted stays counted. */
+  /** The publisher restarted; the counters are kept. */
   restart(): void {
     this.#salted.clear()
     this.#group = null
@@ -80,7 +80,7 @@ export class KvEventTranslator {
   }
 
   #remove({ hashes, medium, group }: Extract<ForeignEvent, { kind: 'removed' }>): KvEvent | null {
-    // Without kinds the first group counts, as for what is stored.
+    // Without kinds the first group counts, as for stored blocks.
     if (group !== null && group !== (this.#group ?? 0)) {
       this.#leftOut += 1
       return null
@@ -122,7 +122,10 @@ export class KvEventTranslator {
     }
   }
 
-  /** A sliding window or a state is no prefix. Of several groups that are one, the first that is seen counts. */
+  /**
+   * A sliding window or a recurrent state is not a prefix. Of several groups with prefixes, the first one seen
+   * counts.
+   */
   #isPrefixGroup({ group, groupKind }: Stored): boolean {
     if (groupKind !== null && !/full|mla/.test(groupKind)) return false
     if (group === null) return true
@@ -148,7 +151,7 @@ export class KvEventTranslator {
   }
 }
 
-/** Beside the adapter's name and the pictures (lists), what is left as text is the salt. */
+/** Apart from the adapter's name and images (lists), the remaining text is the salt. */
 function saltIn(keys: unknown, loraName: string | null): string | null {
   if (!Array.isArray(keys)) return null
   const texts = (keys as unknown[]).filter((key) => typeof key === 'string' && key !== '')

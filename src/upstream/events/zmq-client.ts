@@ -1,5 +1,6 @@
 /**
- * What is used of the package `zeromq` to read KV events; it is optional, and loaded when an engine has some.
+ * The part of the package `zeromq` that is used to read KV events; it is optional, and loaded when an engine
+ * publishes some.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -24,7 +25,7 @@ export interface ZmqClientModule {
 
 /** Null when the package is not installed. */
 export async function loadZmqClient(): Promise<ZmqClientModule | null> {
-  // A name in a variable: the package is optional and must not be needed to compile.
+  // The name is in a variable, because the package is optional and must not be needed to compile.
   const name = 'zeromq'
   try {
     return (await import(name)) as ZmqClientModule
@@ -33,7 +34,7 @@ export async function loadZmqClient(): Promise<ZmqClientModule | null> {
   }
 }
 
-/** `tcp://*:5557` is what a publisher listens on; from here it is at the engine's host. */
+/** A publisher listens on `tcp://*:5557`; from here that port is at the engine's host. */
 export function endpointAt(endpoint: string, host: string): string {
   const match = /^(?<scheme>tcp:\/\/)(?<host>\*|0\.0\.0\.0|\[::\]|::)(?<port>:\d+)$/.exec(endpoint)
   if (match?.groups === undefined) {

@@ -1,29 +1,29 @@
 /**
- * Keeps one worker for every upstream of a changing list: started when the server is there, ended when it is lost or no
- * longer named, and tried again for as long as it is named.
+ * Runs one worker for every upstream of a changing list: started when the server answers, ended when it is lost or
+ * removed from the list, and retried as long as it is listed.
  *
- * What is no longer named gets no new requests and ends behind those that it has: a server that is taken out of DNS finishes
- * its work. Named again before that, it stays.
+ * A removed upstream gets no new requests and ends after its running ones, so that a server taken out of DNS
+ * finishes its work. Listed again before that, it stays.
  *
- * Owns: who is up. Does not own: what a worker is (`host`), where the list comes from.
+ * Owns: which upstreams are up. Does not own: what a worker is (`host`), and where the list comes from.
  */
 import { BatonError } from '../../base/index.ts'
 import { upstreamKey } from './upstream-spec.ts'
 import type { UpstreamSpec } from './upstream-spec.ts'
 
 export interface UpstreamWorker {
-  /** No new requests; what runs goes on. */
+  /** No new requests; running ones continue. */
   leave(): Promise<void>
-  /** They are welcome again. */
+  /** Accepts requests again. */
   rejoin(): Promise<void>
-  /** Resolves when nothing runs there. */
+  /** Resolves when nothing is running there. */
   idle(): Promise<void>
-  /** At once; idempotent. */
+  /** Stops at once; idempotent. */
   stop(): Promise<void>
 }
 
 export interface UpstreamFleetOptions {
-  /** Rejects when the server is not there (yet). `onLost` may be called once, after it has resolved. */
+  /** Rejects when the server does not answer (yet). `onLost` may be called once after it has resolved. */
   readonly start: (
     spec: UpstreamSpec,
     onLost: (error: BatonError) => void,
@@ -47,7 +47,7 @@ export class UpstreamFleet {
     this.#options = options
   }
 
-  /** How many are named, and how many of them serve. */
+  /** How many are listed, and how many of them serve. */
   get counts(): { readonly named: number; readonly up: number } {
     const lives = [...this.#lives.values()].filter(({ isWanted }) => isWanted)
     return { named: lives.length, up: lives.filter(({ isUp }) => isUp).length }
@@ -73,7 +73,7 @@ export class UpstreamFleet {
     this.#options.onEvent({ kind: 'removed', spec: life.spec })
   }
 
-  /** Resolves when every upstream that is named now has been tried once. */
+  /** Resolves when every upstream listed now has been tried once. */
   async tried(): Promise<void> {
     await Promise.all([...this.#lives.values()].map((life) => life.tried))
   }
@@ -109,7 +109,7 @@ class UpstreamLife {
     return this.#isWanted
   }
 
-  /** At once. */
+  /** Ends at once. */
   async end(): Promise<void> {
     this.#unwanted()
     await this.#starting
@@ -117,7 +117,7 @@ class UpstreamLife {
     this.#worker = null
   }
 
-  /** Behind what runs there. False: it is wanted again, or an earlier call sees to its end. */
+  /** Ends after the running requests. False: it was listed again, or an earlier call ends it. */
   async leave(): Promise<boolean> {
     this.#unwanted()
     if (this.#isLeaving) {
@@ -134,12 +134,12 @@ class UpstreamLife {
     }
     this.#isLeaving = false
     if (!this.#isWanted) return true
-    // Wanted again while it was being stopped.
+    // It was listed again while it was being stopped.
     if (this.#worker === null) void this.#try()
     return false
   }
 
-  /** Does nothing when it was wanted all the time. */
+  /** Has no effect if it was listed all the time. */
   keep(): void {
     if (this.#isWanted) return
     this.#isWanted = true
@@ -170,7 +170,7 @@ class UpstreamLife {
       this.#wasTold = false
       onEvent({ kind: 'up', spec })
     } catch (thrown) {
-      // Said once, not at every try.
+      // Reported once, not at every attempt.
       if (!this.#wasTold) onEvent({ kind: 'not-up', spec, error: BatonError.from(thrown) })
       this.#wasTold = true
       this.#again()

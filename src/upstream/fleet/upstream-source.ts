@@ -1,8 +1,8 @@
 /**
- * Where the list of upstreams comes from, and what changes in it: what was given, a file that is read again, and the
- * addresses of a name.
+ * Provides the list of upstreams and its changes: the given ones, a file that is read again, and the addresses of a
+ * DNS name.
  *
- * A list that cannot be read (a broken file, a name server that is away) leaves the last good one in force.
+ * While a list cannot be read (an invalid file, an unavailable name server) the last valid one stays in use.
  */
 import { lookup } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import type { UpstreamSpec } from './upstream-spec.ts'
 
 export interface UpstreamSourceOptions {
   readonly given: readonly UpstreamSpec[]
-  /** YAML, JSON, or an address a line. */
+  /** YAML, JSON, or one address per line. */
   readonly filePath?: string
   readonly everyMs: number
-  /** Called at once and after every change, with all that there are. */
+  /** Called at once and after every change, with the whole list. */
   readonly onList: (list: readonly UpstreamSpec[]) => void
   readonly onFault: (error: unknown) => void
 }
@@ -33,7 +33,7 @@ export class UpstreamSource {
     this.#options = options
   }
 
-  /** Resolves when the first list was told. Rejects when the file cannot be read at all. */
+  /** Resolves when the first list was reported. Rejects when the file cannot be read at all. */
   async start(): Promise<void> {
     const { filePath } = this.#options
     if (filePath !== undefined) this.#fromFile = await readList(filePath)

@@ -28,7 +28,7 @@ describe('parseUpstreams', () => {
   })
 
   it.each(['ftp://a', 'foo+http://a', 'both=http://a', 'http://', 'http://a?x=1'])(
-    '%s - is refused with what is expected',
+    '%s - is refused with the expected form',
     (text) => {
       expect(() => parseUpstreams(text)).toThrow(/is invalid: .*expected for example http/)
     },
@@ -41,7 +41,7 @@ describe('parseUpstreams', () => {
 })
 
 describe('upstreamsOf', () => {
-  it('texts and objects, under a key or not', () => {
+  it('texts and objects, with or without a key', () => {
     const list = ['http://a', { url: 'http://b', mode: 'prefill', kind: 'vllm' }]
     const expected = [{ url: 'http://a' }, { url: 'http://b', mode: 'prefill', kind: 'vllm' }]
     expect(upstreamsOf(list)).toEqual(expected)

@@ -1,5 +1,6 @@
 /**
- * One upstream as a user names it: `http://gpu-1:8000`, `prefill=http://…`, `vllm+http://…`, `dns+http://name:8000`.
+ * Parses one upstream as a user names it: `http://gpu-1:8000`, `prefill=http://…`, `vllm+http://…`,
+ * `dns+http://name:8000`.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
@@ -10,17 +11,17 @@ import type { UpstreamKind } from '../dialects/dialect-table.ts'
 
 export interface UpstreamSpec {
   readonly url: string
-  /** Absent: what the server reports, else `agg`. */
+  /** Absent: what the server reports, otherwise `agg`. */
   readonly mode?: DisaggregationMode
-  /** Absent: found by asking. */
+  /** Absent: detected. */
   readonly kind?: UpstreamKind
   /** Every address of the name is an upstream of its own. */
   readonly isDns?: boolean
-  /** Of whom `url` has an address. */
+  /** The name that the address in `url` was resolved from. */
   readonly hostName?: string
 }
 
-/** A list with commas between, or the lines of a file. Throws `config.invalid`. */
+/** A list separated by commas, or the lines of a file. Throws `config.invalid`. */
 export function parseUpstreams(text: string): readonly UpstreamSpec[] {
   return text
     .split(/[,\s]+/)
@@ -28,7 +29,7 @@ export function parseUpstreams(text: string): readonly UpstreamSpec[] {
     .map(parseUpstream)
 }
 
-/** One entry of the list. */
+/** Parses one entry of the list. */
 export function parseUpstream(entry: string): UpstreamSpec {
   const [, role, rest = entry] = /^([a-z]+)=(.*)$/i.exec(entry) ?? []
   const [, prefix, address = rest] = /^([a-z-]+)\+(.*)$/i.exec(rest) ?? []
@@ -43,7 +44,7 @@ export function parseUpstream(entry: string): UpstreamSpec {
   const nested = isDns && address.includes('+') ? parseUpstream(address) : null
   const url = nested?.url ?? parseUpstreamUrl(address).text
   return specOf({
-    // A name and a password in the address are kept; `text` is without them.
+    // Credentials in the address are kept; `text` does not contain them.
     url: nested === null ? withCredentials(address, url) : url,
     mode: role === undefined ? undefined : modeOf(entry, role),
     kind: nested?.kind ?? kind,
@@ -51,20 +52,20 @@ export function parseUpstream(entry: string): UpstreamSpec {
   })
 }
 
-/** As `baton.yaml` or a watched file may have it: texts, or objects with `url`, `mode`, `kind`. */
+/** Parses a value of `baton.yaml` or a watched file: texts, or objects with `url`, `mode`, `kind`. */
 export function upstreamsOf(value: unknown): readonly UpstreamSpec[] {
   if (typeof value === 'string') return parseUpstreams(value)
   const list: unknown = isRecord(value) && 'upstreams' in value ? value['upstreams'] : value
   if (list === null || list === undefined) return []
-  if (!Array.isArray(list)) throw invalid('the list', 'it is no list of addresses')
+  if (!Array.isArray(list)) throw invalid('the list', 'it is not a list of addresses')
   return (list as unknown[]).flatMap((entry) => {
     if (typeof entry === 'string') return parseUpstreams(entry)
     if (!isRecord(entry) || typeof entry['url'] !== 'string') {
-      throw invalid(JSON.stringify(entry), 'it has no url')
+      throw invalid(JSON.stringify(entry), 'its field url is missing')
     }
     const { url, mode, kind, ...rest } = entry
     const [unknown] = Object.keys(rest)
-    if (unknown !== undefined) throw invalid(url as string, `it has no field ${unknown}`)
+    if (unknown !== undefined) throw invalid(url as string, `unknown field ${unknown}`)
     const parsed = parseUpstream(url as string)
     return [
       specOf({
@@ -77,7 +78,7 @@ export function upstreamsOf(value: unknown): readonly UpstreamSpec[] {
   })
 }
 
-/** What tells one upstream from another. */
+/** Identifies an upstream. */
 export function upstreamKey({ url, mode, kind }: UpstreamSpec): string {
   return `${mode ?? ''}=${kind ?? ''}+${url}`
 }

@@ -1,6 +1,6 @@
 /**
- * Comment lines of an engine's event stream. They keep a connection alive and say nothing that an API knows, but may hold
- * what no client is to read: only those that say how long there is to wait go on as they came, others without their text.
+ * Filters comment lines of an engine's event stream. They keep a connection alive and have no meaning in any API,
+ * but may contain internals: only those that report a wait are passed on unchanged, others without their text.
  */
 import { holdsInside } from '../dialects/upstream-error.ts'
 
@@ -8,7 +8,7 @@ const PLAIN =
   /^: ?(?:keep-?alive|ping|pong|heartbeat|processing|waiting|openrouter processing)?[ \d/.%+:TZ-]*$/i
 const COLON = 0x3a
 
-/** `isAtLine`: the text begins a line. */
+/** `isAtLine`: the text starts at the beginning of a line. */
 export function withPlainComments(text: string, isAtLine: boolean): string {
   const isFirst = isAtLine && text.charCodeAt(0) === COLON
   if (!isFirst && !text.includes('\n:') && !text.includes('\r:')) return text

@@ -1,30 +1,30 @@
 /**
- * A stream of server-sent events on its way through: whole events are let go as they came, a part of one waits for its
- * rest, so that an answer that breaks off ends between two events.
+ * Splits a forwarded stream of server-sent events: whole events are passed on unchanged, an incomplete one waits for
+ * its rest, so that an interrupted answer ends between two events.
  *
- * Bytes are texts of one character each. An event that reports an error is shown apart, and comments go on without their
- * text, as either may hold what no client is to read.
+ * Text has one character per byte. An event that reports an error is passed separately, and comments lose their
+ * text, because both may contain internals of the engine.
  */
 import { withPlainComments } from './event-comments.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
 
 export interface EventCutterSink {
-  /** Whole events, as they came. */
+  /** Whole events, unchanged. */
   events(text: string): void
-  /** One event that says that the engine has failed. */
+  /** One event that reports a failure of the engine. */
   failed(event: string): void
 }
 
-/** An event that is longer than this is let go in parts. */
+/** A longer event is passed on in parts. */
 const EVENT_BYTES_MAX = 1024 * 1024
-/** Behind a byte order mark as well; the fields of an event come in any order. */
+/** Also after a byte order mark; the fields of an event may be in any order. */
 const FAILURE =
   /^(?:\xef\xbb\xbf)?data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|(?:^|^\xef\xbb\xbf|\n)event: ?error[\r\n]/
 
 export class EventCutter {
   readonly #sink: EventCutterSink
   #waiting = ''
-  /** Whether the next byte begins an event; not so within one that is let go in parts. */
+  /** True when the next byte starts an event; false within one that is passed on in parts. */
   #isAtStart = true
 
   constructor(sink: EventCutterSink) {
@@ -48,7 +48,7 @@ export class EventCutter {
     }
   }
 
-  /** The body has ended as its framing says: what is left is as the engine wanted it. */
+  /** The body has ended properly, so an incomplete event is what the engine intended. */
   end(): void {
     const rest = this.#waiting
     this.#waiting = ''
@@ -57,7 +57,7 @@ export class EventCutter {
 
   #let(came: string): void {
     const text = withPlainComments(came, this.#isAtStart)
-    // Every event of an answer that goes well begins otherwise; only those that may be failures are divided.
+    // Events of successful answers start differently; only possible failures are split off.
     if (!this.#isAtStart || !mayHoldFailure(text)) {
       this.#isAtStart = true
       this.#sink.events(text)
@@ -87,11 +87,11 @@ function mayHoldFailure(text: string): boolean {
   return text.includes('error') || text.includes('"detail"')
 }
 
-/** Behind the last empty line; 0: there is none. */
+/** The position after the last empty line; 0: there is none. */
 function endOfEvents(text: string, seen: number): number {
   const { length } = text
   if (text.charCodeAt(length - 1) === 10 && isEmptyLineAt(text, length - 1)) return length
-  // What was waiting has no end in it, but its last line end may be half of one.
+  // The waiting text contains no empty line, but its last line end may be half of one.
   const from = Math.max(0, seen - 3)
   for (let at = text.lastIndexOf('\n'); at >= from; at = text.lastIndexOf('\n', at - 1)) {
     if (isEmptyLineAt(text, at)) return at + 1
@@ -100,7 +100,7 @@ function endOfEvents(text: string, seen: number): number {
   return 0
 }
 
-/** Behind the empty line that ends the event; the end of the text when there is none. */
+/** The position after the empty line that ends the event; the end of the text if there is none. */
 function endOfEvent(text: string, from: number): number {
   for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
     if (isEmptyLineAt(text, at)) return at + 1
@@ -108,7 +108,7 @@ function endOfEvent(text: string, from: number): number {
   return text.length
 }
 
-/** The line that ends at this line feed is empty. */
+/** True when the line that ends at this line feed is empty. */
 function isEmptyLineAt(text: string, at: number): boolean {
   const before = text.charCodeAt(at - 1)
   return before === 10 || (before === 13 && text.charCodeAt(at - 2) === 10)

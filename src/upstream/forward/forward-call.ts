@@ -1,8 +1,8 @@
 /**
- * One request that goes to a foreign engine as it came, and the answer on its way back.
+ * One request that is forwarded unchanged to a foreign engine, and its answer.
  *
- * Owns: which answer is a stream and which is whole, what of it is shown, what is counted of it. The bytes of an answer that
- * went well are never written anew.
+ * Owns: whether an answer is a stream or whole, what of it clients may see, and what is counted. The bytes of a
+ * successful answer are never rewritten.
  */
 import type { BatonError } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
@@ -27,10 +27,10 @@ import { UsageOfEvents, usageOfWhole, UsageTail } from './usage-tail.ts'
 
 /** A longer answer is passed on in pieces. */
 const WHOLE_BYTES_MAX = 1024 * 1024
-/** A longer text of an error is not looked through. */
+/** A longer error text is not searched for internals. */
 const REFUSAL_BYTES_MAX = 64 * 1024
 
-/** How long a hand-over that is no longer wanted may take to be told. */
+/** How long an unwanted KV transfer may take to be reported to the server. */
 const ARRIVAL_MS = 5000
 
 type State = 'waiting' | 'collecting' | 'events' | 'bytes' | 'ended'
@@ -39,16 +39,16 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   readonly #forward: ForwardedRequest
   readonly #sink: ReplySink
   #usage: UsageOfEvents | UsageTail | null = null
-  /** The engine was handed KV for this request. */
+  /** True: the engine was given transferred KV for this request. */
   hasHandOver = false
-  /** It waits at another server: the request has to arrive even when the answer is no longer wanted. */
+  /** KV waits at another server, so the request must be sent even when the answer is no longer wanted. */
   mustArrive = false
   #arrival: NodeJS.Timeout | null = null
   #call: UpstreamCall | null = null
   #state: State = 'waiting'
   #head: ForwardHead | null = null
   #whole = ''
-  /** What is being told leaves together with the end. */
+  /** True: the current text is sent together with the end. */
   #isLast = false
   #cutter: EventCutter | null = null
 
@@ -64,7 +64,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     return this
   }
 
-  /** The answer is no longer awaited: the connection is closed, which is how engines learn of it. */
+  /** The answer is no longer wanted: the connection is closed, which tells engines. */
   cancel(kind: 'stop' | 'kill'): void {
     if (this.#state === 'ended') return
     if (this.mustArrive && this.#state === 'waiting') {
@@ -84,7 +84,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
       return
     }
     const type = headers.get('content-type')?.trimStart().toLowerCase() ?? ''
-    // What is coded (gzip) has no events that could be told apart.
+    // A compressed body (gzip) has no recognisable events.
     const isCoded = (headers.get('content-encoding') ?? 'identity') !== 'identity'
     const isEvents = type.startsWith('text/event-stream') && !isCoded
     const length = Number(headers.get('content-length') ?? 0)
@@ -92,7 +92,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     else this.#begin(isEvents)
   }
 
-  /** All comes as text. */
+  /** All data arrives as text. */
   onBody(): void {}
 
   onText(text: string, isLast: boolean): void {
@@ -129,7 +129,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#sink.onError(error)
   }
 
-  /** The engine knows of the request, so that what waits for it elsewhere is given back. */
+  /** The engine has received the request, so KV that waits for it elsewhere is released. */
   #arrived(): void {
     if (this.#arrival !== null) this.#letGo()
   }
@@ -159,7 +159,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   #pass(text: string): void {
     if (this.#state === 'ended') return
     this.#usage?.push(text)
-    // The leg counts pieces for tokens. A comment is none: it says that there is nothing yet.
+    // The router counts pieces as tokens. A comment is not one: there is no output yet.
     if (text.charCodeAt(0) !== COLON) this.#sink.onToken(0)
     this.#forward.sink.onBytes(text, !this.#isLast)
   }
@@ -205,7 +205,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#finish(null)
   }
 
-  /** Null: the answer goes on as it came. */
+  /** Null: the answer is passed on unchanged. */
   #refusalOf(status: number, body: Buffer): BatonError | null {
     if (status < 400) return redirected(status)
     // No output yet: another engine may be asked.
@@ -218,7 +218,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
 
   #finish(usage: Usage | null): void {
     this.#state = 'ended'
-    // As a mere consumer vLLM tells 0 although it fetched: nothing follows from that.
+    // A vLLM that is only a consumer reports 0 although it fetched KV, so 0 means unknown.
     const hasMoved = this.hasHandOver && (usage?.cachedTokens ?? 0) > 0
     this.#sink.onChunk(
       finishChunk('stop', {

@@ -1,7 +1,7 @@
 /**
- * A foreign server that is only forwarded to: Baton has no tokens of it, so this engine generates nothing itself. It says
- * which models the server has, how loaded it is and whether it is still there, and beside its engine it passes on what a
- * frontend forwards.
+ * A foreign server to which requests are only forwarded: Baton has no tokens of it, so this engine generates nothing
+ * itself. It reports the server's models and load and whether it is still there, and beside its engine it passes on
+ * what a frontend forwards.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
@@ -26,16 +26,16 @@ import type { ForwardTarget } from './forward-target.ts'
 import { crossingOf, forwardedChunks } from './remote-forward.ts'
 
 export interface ForwardEngineOptions {
-  /** Of the caller, who forwards through it, too; closed by `cleanup`. */
+  /** The caller's client, through which it also forwards; closed by `cleanup`. */
   readonly client: UpstreamClient
   readonly clock: Clock
-  /** Absent: found by asking. */
+  /** Absent: detected. */
   readonly kind?: UpstreamKind
   readonly mode: DisaggregationMode
   readonly servedModelName?: string
   readonly onLost: (error: BatonError) => void
   readonly watchMs?: number
-  /** Of llama-servers with a role: where they hand KV over in files. */
+  /** For llama-servers with a role: the folder of the files for KV transfer. */
   readonly slotFolder?: string
 }
 
@@ -60,7 +60,7 @@ export class ForwardEngine implements Engine {
     this.#target = targetOf(options, options.kind ?? 'openai')
   }
 
-  /** Where requests are forwarded to; of an engine whose kind was not given once it has started. */
+  /** The target of forwarded requests; for an engine whose kind is detected, available after the start. */
   get target(): ForwardTarget {
     return this.#target
   }
@@ -77,10 +77,10 @@ export class ForwardEngine implements Engine {
     if (name === undefined) {
       throw new BatonError(
         'config.invalid',
-        `the engine at ${client.url.text} does not say which model it has: give --served-model-name`,
+        `the engine at ${client.url.text} does not report its model: give --served-model-name`,
       )
     }
-    // As far as it asks the server about itself.
+    // Needed only for its questions about the server.
     const dialect = await createDialect(kind, { mode: 'agg', clock })
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
     this.#watch = new UpstreamWatch({
@@ -119,7 +119,7 @@ export class ForwardEngine implements Engine {
     }
     throw new BatonError(
       'request.unsupported_parameter',
-      'requests are only forwarded to this engine, it gives no tokens',
+      'this engine accepts forwarded requests only: it reports no tokens',
     )
   }
 

@@ -1,8 +1,8 @@
 /**
- * A request plane that sends what is to be forwarded to the engine of the worker that was chosen: straight to an engine of
- * this process, through the worker to one beside it. Everything else goes on to the plane below.
+ * A request plane that sends forwarded requests to the engine of the chosen worker: directly to an engine of this
+ * process, or through the worker to an engine beside it. All other requests go to the plane below.
  *
- * The router books and frees a forwarded request like any other: to it this is one more plane.
+ * The router books and frees a forwarded request like any other; for the router this is just another plane.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -23,14 +23,17 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 export class ForwardPlane implements RequestPlane {
   readonly #below: RequestPlane
   readonly #targets = new Map<WorkerId, ForwardTarget>()
-  /** Workers of other processes, with the cards that they sent. */
+  /** Workers of other processes, with their cards. */
   readonly #remote = new Map<WorkerId, WorkerCard>()
 
   constructor(below: RequestPlane) {
     this.#below = below
   }
 
-  /** Requests for the worker go to this engine from now on. Returns how to take it away; the client stays open. */
+  /**
+   * Sends requests for the worker to this engine from now on. Returns a function that undoes it; the client stays
+   * open.
+   */
   addTarget(workerId: WorkerId, target: ForwardTarget): () => void {
     this.#targets.set(workerId, target)
     return () => {
@@ -57,7 +60,7 @@ export class ForwardPlane implements RequestPlane {
       const through = new RemoteReplySink(forward, sink)
       return this.#below.send(workerId, remoteRequest(request, forward, card), through)
     }
-    const text = `no request can be forwarded to worker ${workerId}`
+    const text = `worker ${workerId} accepts no forwarded requests`
     sink.onError(new BatonError('backend.worker_unavailable', text, { data: { workerId } }))
     return NO_HANDLE
   }

@@ -1,6 +1,6 @@
 /**
- * The prefill leg of a request that is forwarded: one whole answer, of which only the hand-over counts. A refusal is the
- * client's answer: the decode leg would get the same one.
+ * The prefill leg of a forwarded request: one whole answer, of which only the KV transfer parameters count. A
+ * refusal is passed to the client, because the decode leg would get the same one.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -31,7 +31,7 @@ export class ForwardPrefill implements UpstreamSink, RequestHandle {
   #call: UpstreamCall | null = null
   #hasEnded = false
 
-  /** `requestId`: how the leg is called. */
+  /** `requestId`: the id of the leg. */
   constructor(
     { clock, requestId }: { readonly clock: Clock; readonly requestId: string },
     forward: ForwardedRequest,

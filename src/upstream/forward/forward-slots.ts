@@ -1,8 +1,8 @@
 /**
- * Requests that are forwarded to llama-servers with a role: prefill computes the client's own request for one token in a slot
- * and saves it to a file, decode restores the file and gets the request as it came, with the number of its slot.
+ * Forwarded requests to llama-servers with a role: prefill computes the client's request for one token in a slot and
+ * saves it to a file; decode restores the file and gets the client's request with the number of its slot.
  *
- * Owns: which of the two a leg does, and that the slot is given back and the file deleted however it ends.
+ * Owns: which of the two a leg does, and that in every case the slot is freed and the file deleted.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -24,7 +24,7 @@ import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
 
 const ASK_MS = 10_000
-/** Where the server takes the number of a slot; its other routes make a request of their own out of what they get. */
+/** Routes on which the server accepts a slot number; its other routes convert the request and drop it. */
 const WITH_SLOT: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions'])
 
 /** One leg as it would be sent without a slot. */
@@ -45,7 +45,7 @@ export class ForwardSlots {
     this.slots = new LlamaSlots(folder)
   }
 
-  /** Rejects with `config.invalid` when the folder is not there. */
+  /** Rejects with `config.invalid` when the folder does not exist. */
   async open(): Promise<void> {
     const props = await askJson(this.client, '/props', { deadlineMs: ASK_MS })
     await this.slots.open(numberIn(props, 'total_slots') ?? 1)
@@ -55,7 +55,7 @@ export class ForwardSlots {
     return this.slots.close()
   }
 
-  /** Null: nothing can be handed over for such a request. */
+  /** Null: no KV can be transferred for such a request. */
   prefill(parts: SlotLegParts): RequestHandle | null {
     const body = parts.forward.prefillBody?.(true)
     if (body === undefined || !WITH_SLOT.has(parts.forward.path)) return null
@@ -64,7 +64,7 @@ export class ForwardSlots {
     return leg
   }
 
-  /** Null: nothing has been handed over. */
+  /** Null: no KV was transferred. */
   decode(parts: SlotLegParts): RequestHandle | null {
     const file = fileOf(parts.request.prefillResult)
     if (file === null) return null
@@ -157,7 +157,7 @@ class SlotLeg implements RequestHandle, ReplySink {
     this.#parts.sink.onError(error)
   }
 
-  /** The prompt is computed: what decode is told is the file. */
+  /** The prompt is computed: the decode leg is told the file. */
   async #save(chunk: Chunk): Promise<void> {
     const { client, slots } = this.#of
     try {
@@ -187,14 +187,14 @@ class SlotLeg implements RequestHandle, ReplySink {
     const taken = await this.#of.slots.slotFor(this.#parts.request, this.#leaving.signal)
     if (this.#hasEnded) {
       taken.release()
-      throw new BatonError('request.cancelled', 'the request was stopped while it waited')
+      throw new BatonError('request.cancelled', 'the request was cancelled while it waited')
     }
     this.#slot = taken.slot
     this.#release = taken.release
     return taken.slot
   }
 
-  /** The server closes a connection behind a stream whatever it says. */
+  /** The server closes the connection after a stream, whatever its headers say. */
   #httpOf(body: Uint8Array, { id }: Slot, isOwn: boolean): UpstreamRequest {
     const fields = `"id_slot":${id},"cache_prompt":${isOwn}`
     return { ...this.#parts.http, body: withFields(body, fields), reuse: false, retries: 'kept' }

@@ -1,11 +1,11 @@
 /**
- * A foreign server that requests are forwarded to, and what each leg of one is sent: the client's own bytes, with the fields
- * of a hand-over behind them where there are two legs.
+ * A foreign server that requests are forwarded to, and what each leg sends: the client's own bytes, followed by the
+ * fields of a KV transfer if there are two legs.
  *
- * vLLM (NIXL): the prefill leg is the same request for one token; what it answers goes to the decode leg, once. SGLang: both
- * legs have the same meeting point. llama-server: files of slots (`forward-slots.ts`). Other servers hand nothing over: the
- * prefill leg ends at once without a result, and the router lets decode do all of it, or refuses where disaggregation is
- * enforced.
+ * vLLM (NIXL): the prefill leg is the same request for one token; its transfer parameters go to the decode leg,
+ * once. SGLang: both legs have the same bootstrap room. llama-server: files of slots (`forward-slots.ts`). Other
+ * servers transfer no KV: the prefill leg ends at once without a result, and the router lets decode compute
+ * everything, or refuses if disaggregation is enforced.
  */
 import { randomUUID } from 'node:crypto'
 import { BatonError } from '../../base/index.ts'
@@ -31,7 +31,7 @@ export interface ForwardTarget {
   readonly kind: UpstreamKind
   readonly mode: DisaggregationMode
   readonly clock: Clock
-  /** Of a llama-server with a role; absent: it computes all of a request that is forwarded. */
+  /** For a llama-server with a role; absent: it computes all of a forwarded request. */
   readonly slots?: ForwardSlots
 }
 
@@ -71,7 +71,7 @@ function startPrefill(
     return NO_HANDLE
   }
   const http = httpOf(target, forward, { rank: routing.prefillDpRank ?? routing.dpRank })
-  // Of its own for every attempt: what another one has left at a server that pushes must not be found.
+  // A new id for every attempt, because data that an earlier attempt left at a pushing server must not be found.
   const requestId = `${request.requestId}.${randomUUID()}`
   const whole = {
     ...http,
@@ -97,7 +97,7 @@ function startDecode(
   const call = new ForwardCall(forward, sink)
   const fields = decodeFields(target, request)
   if (fields === null) return call.start(target.client, http)
-  // What prefill has left may be used once, and waits for the request to come.
+  // The KV of the prefill leg may be used once, and waits for this request to arrive.
   const body = withFields(forward.body, fields)
   call.hasHandOver = request.prefillResult !== undefined
   call.mustArrive = call.hasHandOver
@@ -108,8 +108,8 @@ function startDecode(
 }
 
 /**
- * What SGLang cannot do apart, and why: its servers with a role take only requests that say where both legs meet. Null: it
- * can, or another server does all of it.
+ * Requests that SGLang servers with a role cannot serve in two legs, and why: they need one bootstrap room per
+ * request. Null: they can, or a server without a role serves it.
  */
 function undivided(
   { kind, mode }: ForwardTarget,
@@ -124,7 +124,7 @@ function undivided(
       : 'send one request for each prompt and each answer'
     return new BatonError(
       'request.unsupported_parameter',
-      `prefill and decode servers of SGLang cannot answer this request to ${path}: ${instead}, or put a server without a role beside them`,
+      `prefill and decode servers of SGLang cannot answer this request to ${path}: ${instead}, or add a server without a role`,
     )
   }
   return bootstrap === undefined ? apartOnly() : null
@@ -135,13 +135,13 @@ function refused(error: BatonError, sink: ReplySink): RequestHandle {
   return NO_HANDLE
 }
 
-/** Null: the server hands nothing over. */
+/** Null: the server transfers no KV. */
 function prefillFields({ kind }: ForwardTarget, request: GenerateRequest): string | null {
   if (kind === 'vllm') return `"kv_transfer_params":${JSON.stringify(KEEP_BLOCKS)}`
   return kind === 'sglang' ? meetingPoint(request) : null
 }
 
-/** Null: the request goes on as it came. */
+/** Null: the request is sent unchanged. */
 function decodeFields({ kind, clock }: ForwardTarget, request: GenerateRequest): string | null {
   if (kind === 'sglang') return meetingPoint(request)
   if (kind !== 'vllm') return null
@@ -152,7 +152,7 @@ function decodeFields({ kind, clock }: ForwardTarget, request: GenerateRequest):
 function meetingPoint({ bootstrap }: GenerateRequest): string | null {
   if (bootstrap === undefined || !/^\d{1,19}$/.test(bootstrap.room)) return null
   const { host, port, room } = bootstrap
-  // An id that nobody can guess: an abort takes every id that begins alike.
+  // An unguessable id, because an abort ends every request whose id starts with the given text.
   const place = { rid: randomUUID(), bootstrap_host: host, bootstrap_port: port }
   return `${JSON.stringify(place).slice(1, -1)},"bootstrap_room":${room}`
 }

@@ -1,8 +1,8 @@
 /**
- * A forwarded request on its way to the worker beside its engine, and the answer on its way back, over any request plane:
- * the client's request travels in `extra`, the answer in `engineData` of chunks without tokens.
+ * Sends a forwarded request to the worker beside its engine, and returns the answer, over any request plane: the
+ * client's request travels in `extra`, the answer in `engineData` of chunks without tokens.
  *
- * Owns: both ends of that. Bytes are texts of one character each, as everywhere on this way.
+ * Owns: both ends of that. Text has one character per byte.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { ErrorValue } from '../../base/index.ts'
@@ -24,13 +24,13 @@ import { startForward } from './forward-target.ts'
 import type { ForwardTarget } from './forward-target.ts'
 
 const KEY = 'forward'
-/** Pieces that wait for the reader; then the engine is held back. */
+/** Most pieces that wait for the reader; beyond that the engine is slowed down. */
 const PIECES_MAX = 64
-/** The way back cannot be held back piece by piece; what waits for a slow client is bounded where it waits. */
+/** Single pieces cannot be slowed down on the way back; the limit for slow clients is where they wait. */
 const NO_FLOW: ForwardFlow = { pause: () => undefined, resume: () => undefined }
 const COLON = 0x3a
 
-/** What crosses of the client's request. */
+/** The part of the client's request that is sent. */
 interface Crossing {
   readonly method: string
   readonly path: string
@@ -48,7 +48,7 @@ interface AnswerPiece {
   readonly usage?: Usage
 }
 
-/** The request as it goes to the worker. */
+/** The request in the form for the worker. */
 export function remoteRequest(
   request: GenerateRequest,
   forward: ForwardedRequest,
@@ -56,14 +56,14 @@ export function remoteRequest(
 ): GenerateRequest {
   const { forward: _forward, ...rest } = request
   const { method, path, headers } = forward
-  // It notices only of a stream that nobody reads it any more.
+  // llama-server notices only for a stream that its reader has left.
   const isStreamed = engine.runtimeData?.['upstream_kind'] === 'llama-server'
   const body = (mode === 'prefill' ? forward.prefillBody?.(isStreamed) : undefined) ?? forward.body
   const crossing: Crossing = { method, path, headers, body }
   return { ...rest, extra: { ...request.extra, [KEY]: crossing } }
 }
 
-/** The frontend's end: chunks to what the reader of a forwarded request expects. */
+/** The frontend's end: converts chunks to what the reader of a forwarded request expects. */
 export class RemoteReplySink implements ReplySink {
   readonly #forward: ForwardedRequest
   readonly #sink: ReplySink
@@ -119,7 +119,7 @@ export class RemoteReplySink implements ReplySink {
   }
 }
 
-/** The client's request that a worker was sent; null: it is one of tokens. */
+/** The client's request that a worker was sent; null: an ordinary request with tokens. */
 export function crossingOf({ extra }: GenerateRequest): Crossing | null {
   const crossing = extra?.[KEY]
   if (!isRecord(crossing)) return null
@@ -134,7 +134,7 @@ export function crossingOf({ extra }: GenerateRequest): Crossing | null {
   return crossing as unknown as Crossing
 }
 
-/** The worker's end: what the engine answers, as chunks. */
+/** The worker's end: converts the engine's answer to chunks. */
 export async function* forwardedChunks(
   target: ForwardTarget,
   crossing: Crossing,
@@ -174,7 +174,7 @@ class AnswerChunks implements ForwardSink, ReplySink {
   /** The next chunk; rejects with the error that ends the answer. */
   async next(signal: { readonly aborted: boolean }): Promise<Chunk> {
     for (;;) {
-      // Nobody wants what waits.
+      // The waiting pieces are not wanted any more.
       if (signal.aborted) return finishChunk('cancelled')
       const item = this.#queue.shift()
       if (item instanceof BatonError) throw item
@@ -188,7 +188,7 @@ class AnswerChunks implements ForwardSink, ReplySink {
     }
   }
 
-  /** The form of the event is the client's API's: the other end writes it. */
+  /** The other end writes the event in the form of the client's API. */
   failing(error: BatonError): string {
     this.#failure = error
     return ''
@@ -210,7 +210,7 @@ class AnswerChunks implements ForwardSink, ReplySink {
   }
 
   onToken(): void {
-    // What counts for a token is counted at the other end.
+    // Tokens are counted at the other end.
   }
 
   onChunk({ usage, engineData, ...chunk }: Chunk): void {

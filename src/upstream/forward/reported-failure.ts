@@ -1,11 +1,11 @@
 /**
- * Whether JSON of an engine says that it has failed although its status was 200, wherever engines put that: beside or instead
- * of the answer, in a choice, in a response.
+ * Detects that JSON of an engine reports a failure although its status was 200, wherever engines put that: beside or
+ * instead of the answer, in a choice, in a response.
  */
 import { isRecord } from '../../base/index.ts'
 import type { JsonRecord } from '../../base/index.ts'
 
-/** Not within a text, where quotes are escaped; `"error": null` says that all is well. */
+/** Not inside a text, where quotes are escaped; `"error": null` is no failure. */
 const NAMES_FAILURE = /(?:^|[^\\])"(?:error"\s*:\s*["{]|object"\s*:\s*"error"|detail"\s*:)/
 
 export function reportsFailure(json: string): boolean {
@@ -19,13 +19,13 @@ export function reportsFailure(json: string): boolean {
   return places.some((place) => isRecord(place) && isFault(place['error']))
 }
 
-/** What an event of a stream carries. */
+/** The data of a stream event. */
 export function dataOf(event: string): string {
   const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
   return lines.map((line) => line.slice(5)).join('\n')
 }
 
-/** FastAPI's own form, and that of RFC 9457; an answer has something else as well. */
+/** The error forms of FastAPI and of RFC 9457; an answer has other fields too. */
 function isProblem(value: JsonRecord): boolean {
   return value['detail'] !== undefined && Object.keys(value).every((key) => PROBLEM.has(key))
 }

@@ -1,5 +1,5 @@
 /**
- * What of an engine's answer a client may see: headers by name, and texts of errors without the engine's inside.
+ * What clients may see of an engine's answer: an allow-list of headers, and error texts without internals.
  */
 import type { BatonError } from '../../base/index.ts'
 import { errorOfResponse, holdsInside } from '../dialects/upstream-error.ts'
@@ -24,10 +24,10 @@ export function shownHeaders(headers: ReadonlyMap<string, string>): Record<strin
   return shown
 }
 
-/** The engine's refusal as a `BatonError`; null: it may be shown as it came. */
+/** The engine's refusal as a `BatonError`; null: it may be shown unchanged. */
 export function hiddenRefusal(status: number, body: Uint8Array): BatonError | null {
   const text = utf8.decode(body)
-  // Who refuses Baton's own credentials has nothing to say to a client.
+  // A refusal of Baton's own credentials does not concern the client.
   if (status !== 401 && status !== 403 && !holdsInside(text)) return null
   return errorOfResponse(status, text)
 }
@@ -39,7 +39,7 @@ export function hiddenFailure(event: string): BatonError | null {
   return errorOfResponse(500, dataOf(text))
 }
 
-/** The same for a whole answer whose status says that all is well. `text`: a character a byte. */
+/** The same for a whole answer with a successful status. `text`: one character per byte. */
 export function hiddenFault(text: string): BatonError | null {
   if (!reportsFailure(text)) return null
   const decoded = Buffer.from(text, 'latin1').toString('utf8')

@@ -22,7 +22,7 @@ describe('UsageOfEvents', () => {
     expect(of(texts)).toMatchObject({ promptTokens: 7, completionTokens: 3 })
   })
 
-  it('told with every event - the last one counts', () => {
+  it('reported with every event - the last one counts', () => {
     const early = TOLD.replace(':3}', ':1}')
     expect(of([early, TOLD])).toMatchObject({ completionTokens: 3 })
   })
@@ -34,7 +34,7 @@ describe('UsageOfEvents', () => {
   })
 
   it.each([[[NULLS, NULLS]], [[SAID]], [[]], [['data: {"usage":']], [['data: {"usage":{']]])(
-    '%j - says nothing',
+    '%j - contains no usage',
     (texts) => {
       expect(of(texts)).toBe(null)
     },
@@ -42,7 +42,7 @@ describe('UsageOfEvents', () => {
 })
 
 describe('UsageTail', () => {
-  it('pieces that are cut anywhere - the usage at the end', () => {
+  it('pieces that are cut anywhere - the usage at the end is found', () => {
     const text = `${'x'.repeat(30_000)}${TOLD}`
     for (const size of [1, 7, 8191, 8192, 8193]) {
       const tail = new UsageTail()
@@ -53,7 +53,7 @@ describe('UsageTail', () => {
 })
 
 describe('usageOfWhole', () => {
-  it('an answer longer than any tail behind its usage - is found', () => {
+  it('usage followed by more text than any tail - is found', () => {
     const text = `{"usage":{"prompt_tokens":7,"completion_tokens":3},"x":"${'y'.repeat(50_000)}"}`
     expect(usageOfWhole(text)).toMatchObject({ promptTokens: 7, completionTokens: 3 })
   })

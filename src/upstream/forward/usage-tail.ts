@@ -1,6 +1,6 @@
 /**
- * The usage that an engine reports, found in the end of its answer (and in the beginning, where the Anthropic API says how
- * long the prompt is) without reading the rest.
+ * Finds the usage that an engine reports in the end of its answer (and at the beginning, where the Anthropic API
+ * reports the prompt's length) without parsing the rest.
  */
 import { isRecord } from '../../base/index.ts'
 import { usageOf } from '../../request/index.ts'
@@ -12,11 +12,11 @@ const HEAD_CHARACTERS = 4096
 const USAGE_CHARACTERS_MAX = 4096
 const KEY = '"usage"'
 
-/** Of pieces that may be cut anywhere. */
+/** For pieces that may be cut anywhere. */
 export class UsageTail {
   #head = ''
   #tail = ''
-  /** The piece before the tail: together they are long enough. */
+  /** The piece before the tail; together they are long enough. */
   #before = ''
 
   push(text: string): void {
@@ -28,14 +28,14 @@ export class UsageTail {
     this.#tail += text
   }
 
-  /** Null: the engine has not said. */
+  /** Null: the engine has not reported usage. */
   usage(): Usage | null {
     const tail = this.#before + this.#tail
     return usageFrom(firstUsage(this.#head), lastUsage(tail))
   }
 }
 
-/** The same for texts that are whole in themselves: events, or a whole answer. Nothing else of them is kept. */
+/** The same for texts that are complete: events, or a whole answer. Nothing else of them is kept. */
 export class UsageOfEvents {
   #first: Found | null = null
   #last: Found | null = null
@@ -47,7 +47,7 @@ export class UsageOfEvents {
     this.#first ??= { text, at: firstObject(text) }
   }
 
-  /** Null: the engine has not said. */
+  /** Null: the engine has not reported usage. */
   usage(): Usage | null {
     const [first, last] = [this.#first, this.#last]
     if (first === null || last === null) return null
@@ -57,7 +57,7 @@ export class UsageOfEvents {
   }
 }
 
-/** Of an answer that is whole. */
+/** For a complete answer. */
 export function usageOfWhole(text: string): Usage | null {
   const events = new UsageOfEvents()
   events.push(text)
@@ -73,11 +73,11 @@ function usageFrom(first: Fields | null, last: Fields | null): Usage | null {
 
 interface Found {
   readonly text: string
-  /** Of the key. */
+  /** The position of the key. */
   readonly at: number
 }
 
-/** Where the last `"usage"` stands that is followed by an object; -1: nowhere. */
+/** The last position of `"usage"` followed by an object; -1: there is none. */
 function lastObject(text: string): number {
   let at = text.lastIndexOf(KEY)
   while (at >= 0 && !isObjectAt(text, at)) at = at === 0 ? -1 : text.lastIndexOf(KEY, at - 1)
@@ -141,7 +141,7 @@ function firstUsage(text: string): Fields | null {
   return at < 0 ? null : usageAt(text, at)
 }
 
-/** Null for what is in a string, is `null`, or is cut off. */
+/** Null for a match inside a string, for `null`, and for an incomplete object. */
 function usageAt(text: string, at: number): Fields | null {
   if (text[at - 1] === '\\') return null
   const start =

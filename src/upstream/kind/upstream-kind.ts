@@ -1,8 +1,8 @@
 /**
- * Which server is behind an address, and which part of a request it takes: found by asking it.
+ * Detects the kind of server at an address, and its role, by asking it.
  *
- * Owns: the questions and what their answers mean. The first answer that fits counts; a server that answers none of
- * them is an OpenAI server like any other.
+ * Owns: the questions and the meaning of their answers. The first matching answer counts; a server that matches none
+ * is a generic OpenAI server.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
@@ -14,15 +14,15 @@ import type { UpstreamKind } from '../dialects/dialect-table.ts'
 export interface FoundKind {
   readonly kind: UpstreamKind
   readonly version: string | null
-  /** What the server says of its own role; null: it does not say. */
+  /** The role that the server reports; null: none. */
   readonly mode: DisaggregationMode | null
 }
 
 const DEADLINE_MS = 10_000
 
 /**
- * Rejects with `transport.…` when there is no answer at the address, with `backend.worker_unavailable` while the server
- * loads its model: a llama-server answers 503 to everything then, and would pass for any server.
+ * Rejects with `transport.…` when nothing answers, and with `backend.worker_unavailable` while the server loads its
+ * model: a llama-server answers everything with 503 then and could be taken for any server.
  */
 export async function detectKind(client: UpstreamClient, signal?: AbortSignal): Promise<FoundKind> {
   const first = await foundNow(client, signal)
@@ -31,11 +31,11 @@ export async function detectKind(client: UpstreamClient, signal?: AbortSignal): 
   if ((await askJson(client, '/v1/models', options)) === null) {
     throw new BatonError('backend.worker_unavailable', 'the engine is still loading its model')
   }
-  // It is up, perhaps since a moment ago; or 503 is its way to say that it has no such route.
+  // It may have become ready just now; or 503 is its answer for an unknown route.
   return (await foundNow(client, signal)).found
 }
 
-/** `isUnsure`: 503 was the answer to a question, so that it may be another kind than it seems to be. */
+/** `isUnsure`: a question was answered with 503, so the kind may be another than it seems. */
 async function foundNow(
   client: UpstreamClient,
   signal: AbortSignal | undefined,
@@ -66,7 +66,7 @@ async function kindBy(
   }
   const info = (await ask('/model_info')) ?? (await ask('/get_model_info'))
   if (isRecord(info) && typeof info['model_path'] === 'string') {
-    // Older versions say their role only among the arguments of the server.
+    // Older versions report their role only among the server's arguments.
     const said = 'disaggregation_mode' in info ? info : await serverInfoOf(ask)
     return { kind: 'sglang', version: null, mode: sglangMode(said['disaggregation_mode']) }
   }
@@ -86,7 +86,7 @@ async function serverInfoOf(
   return isRecord(server) ? server : {}
 }
 
-/** With `--props` off the server still answers; who has slots and a template is no other. */
+/** With `--props` off the server still answers; slots and a template identify it. */
 function isLlamaServer(props: unknown): boolean {
   return isRecord(props) && typeof props['total_slots'] === 'number'
 }
@@ -96,7 +96,7 @@ function sglangMode(said: unknown): DisaggregationMode | null {
   return said === 'null' || said === null ? 'agg' : null
 }
 
-/** Others have `/version` too; vLLM names itself in its list of models and has `/ping`. */
+/** Other servers have `/version` too; vLLM names itself in its list of models and has `/ping`. */
 async function isVllm(client: UpstreamClient, signal?: AbortSignal): Promise<boolean> {
   const options = { deadlineMs: DEADLINE_MS, ...(signal === undefined ? {} : { signal }) }
   const models = await askJson(client, '/v1/models', options)

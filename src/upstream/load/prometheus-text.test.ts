@@ -14,7 +14,7 @@ inf +Inf
 `
 
 describe('parsePrometheus', () => {
-  it('labels, numbers, lines that are none', () => {
+  it('labels, numbers, lines that are no samples', () => {
     const samples = parsePrometheus(TEXT)
     expect(samples.map(({ name, value }) => [name, value])).toEqual([
       ['vllm:num_requests_running', 2],
@@ -27,7 +27,7 @@ describe('parsePrometheus', () => {
     expect(samples[2]?.labels).toEqual({ block_size: '16', name: 'a \\"b\\", c' })
   })
 
-  it('only what is wanted', () => {
+  it('only the requested metrics', () => {
     expect(parsePrometheus(TEXT, ['plain', 'sglang']).length).toBe(2)
   })
 })
@@ -35,7 +35,7 @@ describe('parsePrometheus', () => {
 describe('metricValue', () => {
   const samples = parsePrometheus(TEXT)
 
-  it('the sum over labels; the first of several names that is there; `_` for `:`', () => {
+  it('the sum over labels; the first existing name of several; `_` instead of `:`', () => {
     expect(metricValue(samples, ['vllm:num_requests_running'])).toBe(5)
     expect(metricValue(samples, ['gone', 'plain'])).toBe(1000)
     expect(metricValue(samples, ['sglang:num_queue_reqs'])).toBe(7)

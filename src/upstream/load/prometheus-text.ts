@@ -1,8 +1,8 @@
 /**
- * Metrics of a foreign server in the text form of Prometheus, as far as a router wants them.
+ * Parses the metrics of a foreign server in the Prometheus text format, as far as a router needs them.
  */
 export interface MetricSample {
-  /** With `:` as it was written; some builds write `_` instead, see `metricValue`. */
+  /** With `:` as written; some builds write `_` instead, see `metricValue`. */
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
@@ -11,7 +11,7 @@ export interface MetricSample {
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/
 const LABEL = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
-/** `prefixes`: of the names that are wanted; a server may tell a thousand others every second. */
+/** `prefixes`: of the requested names; a server may have a thousand others. */
 export function parsePrometheus(
   text: string,
   prefixes: readonly string[] = [''],
@@ -31,7 +31,7 @@ export function parsePrometheus(
   return samples
 }
 
-/** All samples under the first of the names that is there. */
+/** All samples with the first of the names that exists. */
 export function metricSamples(
   samples: readonly MetricSample[],
   names: readonly string[],
@@ -44,7 +44,7 @@ export function metricSamples(
   return []
 }
 
-/** Their sum; null: there is none of that name. */
+/** Their sum; null: no sample has one of the names. */
 export function metricValue(
   samples: readonly MetricSample[],
   names: readonly string[],

@@ -1,19 +1,20 @@
 /**
- * The chunks of one answer on their way to who makes text of them with a remote tokenizer: the bytes of every token that
- * passes are known by then.
+ * The chunks of one answer on their way to the detokenizer with a remote tokenizer: it delays each token until its
+ * bytes are known.
  *
- * Tokens that are only together a character wait for each other; at the end of an answer nothing waits any more.
+ * Tokens that form a character only together are delayed together; at the end of an answer nothing is delayed any
+ * more.
  */
 import { usageOf } from '../../request/index.ts'
 import type { Chunk, TokenLogprobs } from '../../request/index.ts'
 import type { LostText } from '../dialects/dialect.ts'
 import type { RemoteTokenizer } from './remote-tokenizer.ts'
 
-/** A character has no more bytes, and a token at least one. */
+/** A character has at most four bytes, and a token at least one. */
 const HELD_MAX = 8
 
 export type AnswerChunk = Chunk & {
-  /** Tokens before these that the server did not tell. */
+  /** Tokens before these that the server did not report. */
   readonly lost?: LostText
 }
 
@@ -25,14 +26,16 @@ export class LearnedStream {
   #heldLogprobs: TokenLogprobs[] = []
   #count = 0
 
-  /** `learns`: false where only ids are passed on, and whoever makes text of them learns their bytes. */
+  /** `learns`: false where only ids are passed on and the receiver learns their bytes. */
   constructor(tokenizer: RemoteTokenizer, tokensMax: number, learns = true) {
     this.#tokenizer = tokenizer
     this.#tokensMax = tokensMax
     this.#learns = learns
   }
 
-  /** The chunk can go on as it is, at once: nothing waits and every token is known. Then it has been counted. */
+  /**
+   * True when the chunk can be passed on at once: nothing is delayed and every token is known. It is counted then.
+   */
   passes({ finish, tokenIds, logprobs, usage }: AnswerChunk): boolean {
     const isPlain = finish === undefined && logprobs === undefined && usage === undefined
     if (!isPlain || this.#held.length > 0) return false
@@ -42,9 +45,9 @@ export class LearnedStream {
     return true
   }
 
-  /** Null: it waits for the next one. */
+  /** Null: the chunk is delayed until the next one. */
   async take({ lost, ...chunk }: AnswerChunk): Promise<Chunk | null> {
-    // Who has stopped reading gets no more.
+    // A reader that has stopped reading gets no more.
     if (chunk.finish === 'cancelled') return this.#counted(chunk)
     const isLast = chunk.finish !== undefined
     const { tokenIds, logprobs } = await this.#whole(chunk, lost)
@@ -69,7 +72,7 @@ export class LearnedStream {
     return { ...chunk, usage: usageOf(usage.promptTokens, this.#count, usage.cachedTokens) }
   }
 
-  /** With what the server did not tell: its text in the tokens that the server makes of it. */
+  /** Adds what the server did not report: its text in the server's own tokens. */
   async #whole(
     { tokenIds, logprobs = [] }: Chunk,
     lost: LostText | undefined,
@@ -80,7 +83,7 @@ export class LearnedStream {
     return { tokenIds: ids, logprobs: logprobs.length === 0 ? [] : ids.map(unknown) }
   }
 
-  /** Learns the bytes of the tokens; returns how many of them can be made into text now. */
+  /** Learns the bytes of the tokens; returns how many of them can be decoded now. */
   async #learnedOf(
     ids: readonly number[],
     entries: readonly TokenLogprobs[],

@@ -1,8 +1,8 @@
 /**
- * A request plane that lets tokens through when their text is known here: answers of workers whose engines alone have the
- * vocabulary. A token that was not seen before is asked for; what follows it waits.
+ * A request plane that delays tokens until their text is known here, for workers whose engines alone have the
+ * vocabulary. An unknown token is asked for, and the tokens after it wait.
  *
- * Owns: the order of an answer while something is asked for. Answers of all other workers are not touched.
+ * Owns: the order of an answer during such a question. Answers of all other workers are not touched.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -22,7 +22,7 @@ export class LearningPlane implements RequestPlane {
   readonly #below: RequestPlane
   readonly #textOf: (workerId: WorkerId) => RemoteText | null
 
-  /** `textOf`: null for a worker whose model's tokenizer is here. */
+  /** `textOf`: null for a worker whose model's tokenizer is available here. */
   constructor(below: RequestPlane, textOf: (workerId: WorkerId) => RemoteText | null) {
     this.#below = below
     this.#textOf = textOf
@@ -49,11 +49,11 @@ export class LearningPlane implements RequestPlane {
 }
 
 class LearningSink implements ReplySink {
-  /** Its text cannot be made: what still comes is not wanted. */
+  /** Called when its text cannot be decoded: further tokens are not wanted. */
   onFailed: (() => void) | null = null
   readonly #learned: LearnedStream
   readonly #sink: ReplySink
-  /** What came and waits for its predecessors; null: nothing is asked for. */
+  /** Chunks that wait for their predecessors; null: no question is open. */
   #waiting: (Chunk | BatonError)[] | null = null
   #hasEnded = false
 

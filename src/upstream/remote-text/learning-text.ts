@@ -1,6 +1,6 @@
 /**
- * A text of many scripts, from whose tokens the bytes of those are learned that end within a character: the server tells
- * them only together with others.
+ * A text of many scripts: from its tokens the bytes of those are learned that end within a character, because the
+ * server reports these only together with others.
  */
 const WORDS =
   'The quick brown fox jumps over the lazy dog.\n\n0123456789 naïve Größe Übung façade Привет мир Γειά σου مرحبا שלום नमस्ते 你好世界 こんにちは 안녕하세요 สวัสดี'
@@ -8,7 +8,7 @@ const SYMBOLS = '“”‘’—–…•·×÷±≈≤≥←→↑↓★☆✓�
 const EMOJI =
   '🙂😀😂🤣😊😍😘😎😢😭😡👍👎👏🙏💪❤💔🔥✨🎉🚀🌍🌙⭐🐶🐱🦊🐻🍎🍕☕🏠🚗✈📱💻📚🎵⚽🏆💡🔑🛑⚠✅❌'
 
-/** One character of each block of 64 from U+0080 to U+FFFF: every first two bytes of three there are. */
+/** One character of each block of 64 from U+0080 to U+FFFF: all first two bytes of three-byte characters. */
 function oneOfEachBlock(): string {
   let text = ''
   for (let code = 0x80; code < 0x10000; code += 0x40) {

@@ -1,8 +1,8 @@
 /**
- * The tokenizer of a server, over its routes: text to ids with the bytes of each, ids to text.
+ * The tokenizer of a server over its routes: text to ids with the bytes of each, ids to text.
  *
- * llama-server: `/tokenize` with pieces, `/detokenize`. vLLM: `/tokenize` with the names of its vocabulary, `/detokenize`;
- * what its tokens are called comes from `/tokenizer_info`, which has to be switched on.
+ * llama-server: `/tokenize` with pieces, `/detokenize`. vLLM: `/tokenize` with the names of its vocabulary,
+ * `/detokenize`; the form of its token names comes from `/tokenizer_info`, which has to be enabled.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { askJson } from '../client/fetch-json.ts'
@@ -13,22 +13,22 @@ const DEADLINE_MS = 10_000
 
 export interface RemoteToken {
   readonly id: number
-  /** Null: the server does not tell. */
+  /** Null: the server does not report them. */
   readonly bytes: Uint8Array | null
 }
 
 export interface RemoteEncodeOptions {
-  /** Control tokens in the text become their ids. A server may know no other way. */
+  /** True: control tokens in the text become their ids. A server may support only that. */
   readonly special: boolean
   readonly addBos: boolean
 }
 
 export interface RemoteSource {
-  /** Rejects with a typed error when the server cannot say. */
+  /** Rejects with a typed error when the server cannot answer. */
   encode(text: string, options: RemoteEncodeOptions): Promise<readonly RemoteToken[]>
   /** Control tokens by name. */
   decode(ids: readonly number[]): Promise<string>
-  /** Whether text can be encoded without control tokens. */
+  /** True when text can be encoded without recognising control tokens. */
   readonly knowsPlainText: boolean
 }
 
@@ -64,7 +64,7 @@ export class LlamaServerSource implements RemoteSource {
 export class VllmSource implements RemoteSource {
   readonly knowsPlainText = false
   readonly #client: UpstreamClient
-  /** Null: not seen yet. */
+  /** Null: not known yet. */
   #isByteLevel: boolean | null = null
 
   constructor(client: UpstreamClient) {
@@ -109,7 +109,7 @@ function tokensOf(
     if (token !== null) return token
     throw new BatonError(
       'backend.worker_unavailable',
-      'the engine does not tell the tokens of a text',
+      'the engine does not report the tokens of a text',
       {
         data: { stage: 'tokenize' },
       },
@@ -121,7 +121,7 @@ function textOf(value: unknown): string {
   if (typeof value === 'string') return value
   throw new BatonError(
     'backend.worker_unavailable',
-    'the engine does not tell the text of tokens',
+    'the engine does not report the text of tokens',
     {
       data: { stage: 'tokenize' },
     },

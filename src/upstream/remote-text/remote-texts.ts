@@ -1,9 +1,9 @@
 /**
- * Tokenizers and templates of models whose folders are on other machines, from the servers that run them: one for each
+ * Tokenizers and templates of models whose folders are on other machines, from the servers that run them: one per
  * model, shared by its servers.
  *
- * Owns: what is asked of a server to learn its control tokens and its template. A server that does not tell enough
- * (vLLM without `--enable-tokenizer-info-endpoint`, SGLang, others) has none here.
+ * Owns: the questions by which a server's control tokens and template are learned. A server that does not report
+ * enough (vLLM without `--enable-tokenizer-info-endpoint`, SGLang, others) has none here.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { AddedToken } from '../../text/index.ts'
@@ -22,7 +22,7 @@ export interface JoinedText {
   /** What others need to make the same of it, with `source` for what is not in there. */
   readonly description: TextDescription
   readonly source: RemoteSource
-  /** Engines of one model have the same. */
+  /** Equal for engines of the same model. */
   readonly digest: string
   /** The server is not asked any more; idempotent. */
   leave(): void
@@ -40,13 +40,13 @@ interface Description {
   readonly eosToken: string | null
   /** Names that may be those of control tokens. */
   readonly names: readonly string[]
-  /** Of these it is known. */
+  /** Control tokens known to exist. */
   readonly added: readonly AddedToken[]
 }
 
 const DEADLINE_MS = 10_000
 const NAMES_MAX = 256
-/** Of a server that does not tell; ids that do not exist cost a little memory. */
+/** For a server that does not report it; ids that do not exist cost little memory. */
 const VOCABULARY_MAX = 2 ** 19
 const NAME =
   /<\|[^\s|<>]{1,40}\|>|<｜[^<>]{1,40}｜>|<\/?[a-z_]{1,32}>|<(?:start|end)_of_turn>|\[\/?[A-Z_]{2,24}\]/g
@@ -58,14 +58,17 @@ interface KnownText {
 
 export class RemoteTexts {
   readonly #texts = new Map<string, KnownText>()
-  /** One server after the other: those of one model share what the first one tells. */
+  /** One server after the other, because servers of one model share what the first one reports. */
   #joining: Promise<unknown> = Promise.resolve()
 
   textOf(model: string): RemoteText | null {
     return this.#texts.get(model)?.text ?? null
   }
 
-  /** Null: the server does not tell enough. Rejects when it cannot be asked, or makes other tokens than its fellows. */
+  /**
+   * Null: the server does not report enough. Rejects when it cannot be asked, or tokenises differently from other
+   * servers of the model.
+   */
   async join(server: Server): Promise<JoinedText | null> {
     const joining = this.#joining.then(() => this.#join(server))
     this.#joining = joining.catch(() => undefined)
@@ -83,7 +86,7 @@ export class RemoteTexts {
     if (known !== undefined) await refuseOther(known.text, source)
     this.#texts.set(model, { text, description })
     const leave = text.tokenizer.addSource(source)
-    // What is learned of one text need not be asked for token by token.
+    // Tokens learned from one text need not be asked for one by one.
     const probe = await text.tokenizer.encodeThere(LEARNING_TEXT, { special: false })
     return { text, description, source, digest: descriptionDigest(description, probe), leave }
   }
@@ -158,7 +161,7 @@ async function ofVllm(client: UpstreamClient): Promise<Description | null> {
   return { template, bosToken, eosToken, added, names: [bosToken ?? '', eosToken ?? ''] }
 }
 
-/** A name that the server makes one token of, but only where control tokens count. */
+/** A name that the server encodes as one token, but only when control tokens are recognised. */
 async function controlTokens(
   names: readonly string[],
   source: RemoteSource,
@@ -177,7 +180,7 @@ async function controlTokens(
   return found
 }
 
-/** Servers of one model make the same tokens; a few texts tell. */
+/** Servers of one model must tokenise equally; a few texts are compared. */
 async function refuseOther({ tokenizer }: RemoteText, source: RemoteSource): Promise<void> {
   const theirs = await source.encode(LEARNING_TEXT, { special: false, addBos: false })
   const ours = await tokenizer.encodeThere(LEARNING_TEXT, { special: false }).catch(() => null)
@@ -185,7 +188,7 @@ async function refuseOther({ tokenizer }: RemoteText, source: RemoteSource): Pro
   if (ours.length === theirs.length && ours.every((id, i) => id === theirs[i]?.id)) return
   throw new BatonError(
     'model.load_failed',
-    'the engine makes other tokens than the other engines of its model',
+    'the engine tokenises differently from the other engines of its model',
   )
 }
 

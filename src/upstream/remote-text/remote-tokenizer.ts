@@ -1,10 +1,10 @@
 /**
- * A tokenizer of which only the server has the vocabulary: texts are encoded there, and the bytes of each token are
- * learned from what it answers.
+ * A tokenizer whose vocabulary only the server has: texts are encoded there, and the bytes of each token are learned
+ * from its answers.
  *
- * Owns: what has been learned (at most an entry for each token), a bounded memory of encoded texts, and that a control
- * token in what a user typed stays text. Encoding is asynchronous (`encodeThere`); the synchronous half of `Tokenizer`
- * knows what was learned before. Servers of one model share it: any of them can be asked.
+ * Owns: what was learned (at most one entry per token), a bounded cache of encoded texts, and that a control token
+ * in a user's text stays text. Encoding is asynchronous (`encodeThere`); the synchronous half of `Tokenizer` knows
+ * only what was learned before. Servers of one model share it, and any of them can be asked.
  */
 import { BatonError } from '../../base/index.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from '../../text/index.ts'
@@ -25,7 +25,7 @@ const NONE = new Uint8Array(0)
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const encoder = new TextEncoder()
 const REPLACED = '\ufffd'
-/** Before a token that is asked for alone: some tokenizers take the blank off the first one. */
+/** Put before a token that is asked for alone, because some tokenizers strip the blank of the first one. */
 const ANCHOR = 'a'
 
 export class RemoteTokenizer implements Tokenizer, LostTokens {
@@ -52,13 +52,13 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     this.#idOfControl = new Map(control.map(({ id, text }) => [text, id]))
   }
 
-  /** The server can be asked from now on. Returns how to take it away. */
+  /** The server can be asked from now on. Returns a function that removes it. */
   addSource(source: RemoteSource): () => void {
     this.#sources.add(source)
     return () => this.#sources.delete(source)
   }
 
-  /** Ids of a text, as the server makes them. Rejects when no server can be asked. */
+  /** The server's ids of a text. Rejects when no server can be asked. */
   async encodeThere(text: string, options: EncodeOptions): Promise<Uint32Array> {
     const { special, addBos = false, literalRanges = [] } = options
     const key = `${Number(special)}${Number(addBos)}${literalRanges.join(',')}:${text}`
@@ -81,20 +81,20 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     return encoded
   }
 
-  /** Afterwards the bytes of these tokens are known, as far as the server can tell. */
+  /** Afterwards the bytes of these tokens are known, as far as the server reports them. */
   async learn(ids: readonly number[]): Promise<void> {
     for (const id of new Set(ids)) {
       if (!this.isKnown(id)) await this.#learnAlone(id)
     }
   }
 
-  /** Tokens that only together are text: what the server makes of that text tells the bytes of each. */
+  /** For tokens that form text only together: the server's tokens of that text give the bytes of each. */
   async learnTogether(ids: readonly number[]): Promise<boolean> {
     const text = await this.#textOf(ids)
     if (text.includes(REPLACED)) return false
     await this.#ask(text, { special: false, addBos: false })
     if (ids.every((id) => this.isKnown(id))) return true
-    // The server would divide the text in another way: all that is known is what they are together.
+    // The server would split the text differently, so only their bytes together are known.
     const [last] = ids.slice(-1)
     for (const id of ids) if (!this.isKnown(id)) this.#learned(id, NONE)
     if (last !== undefined) this.#bytes.set(last, encoder.encode(text))
@@ -105,7 +105,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     return this.#control.has(id) || this.#bytes.has(id)
   }
 
-  /** Of what was encoded before only: throws `model.load_failed` for any other text. */
+  /** For texts that were encoded before; throws `model.load_failed` for others. */
   encode(
     text: string,
     { special, addBos = false, literalRanges = [] }: EncodeOptions,
@@ -116,7 +116,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     if (known !== undefined) return known
     throw new BatonError(
       'model.load_failed',
-      'this needs the tokenizer of the model here, not only at its engine: give --model',
+      'the tokenizer of the model is needed here, not only at its engine: give --model',
     )
   }
 
@@ -142,7 +142,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     return decoder.decode(Buffer.concat(pieces))
   }
 
-  /** From what was learned: the bytes of the text in exactly so many tokens. */
+  /** From learned tokens: the bytes of the text in exactly this many tokens. */
   before(text: string, lastId: number, count: number): readonly number[] | null {
     const bytes = Buffer.from(encoder.encode(text)).toString('latin1')
     const last = Buffer.from(this.tokenBytes(lastId)).toString('latin1')
@@ -150,7 +150,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     return divided(bytes.slice(0, bytes.length - last.length), count, this.#ids)
   }
 
-  /** Control tokens that the template wrote, by id, between texts without any. */
+  /** Control tokens of the template by id, between texts without any. */
   #partsOf(
     text: string,
     special: boolean,
@@ -175,7 +175,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     return this.#knowsPlainText ? [text] : this.#withoutControl(text)
   }
 
-  /** The name of a control token is none when it comes in two texts. */
+  /** The name of a control token is not recognised when it is split over two texts. */
   #withoutControl(text: string): readonly string[] {
     const parts: string[] = []
     let from = 0
@@ -233,7 +233,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
   async #any<T>(call: (source: RemoteSource) => Promise<T>): Promise<T> {
     let failure: unknown = new BatonError(
       'backend.worker_unavailable',
-      'no engine makes tokens now',
+      'no engine can tokenise now',
     )
     for (const source of this.#sources) {
       try {

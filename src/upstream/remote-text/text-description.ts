@@ -1,8 +1,8 @@
 /**
- * What is to be known of a model's text side beside its vocabulary, which stays at the engine: control tokens, template,
- * limits. One record, learned from a server once, that also crosses from a worker beside its engine to frontends.
+ * The description of a model's text side without its vocabulary, which stays at the engine: control tokens,
+ * template, limits. It is learned from a server once, and also sent from a worker beside its engine to frontends.
  *
- * Owns: that what a worker sends is what it should be, and the digest by which two engines are compared.
+ * Owns: the validation of a worker's description, and the digest by which two engines are compared.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { hashToBigint, xxh3Text } from '../../kv/index.ts'
@@ -19,7 +19,7 @@ export interface TextDescription {
   readonly bosToken: string | null
   readonly eosToken: string | null
   readonly contextLength: number | null
-  /** Text can be encoded without control tokens. */
+  /** True when text can be encoded without recognising control tokens. */
   readonly knowsPlainText: boolean
 }
 
@@ -48,7 +48,10 @@ export function remoteTextOf(description: TextDescription): RemoteText {
   }
 }
 
-/** Equal for engines that make the same of a chat, as far as they tell; `probe`: ids of a text that every engine gets. */
+/**
+ * Equal for engines that process a chat equally, as far as they report; `probe`: ids of a text that every engine
+ * gets.
+ */
 export function descriptionDigest(description: TextDescription, probe: Uint32Array): string {
   const { contextLength: _context, ...text } = description
   const added = text.addedTokens.toSorted((a, b) => a.id - b.id)
@@ -58,7 +61,7 @@ export function descriptionDigest(description: TextDescription, probe: Uint32Arr
     .padStart(16, '0')
 }
 
-/** Throws `transport.protocol`: a worker is not trusted to send what it should. */
+/** Throws `transport.protocol`: a worker's message is not trusted. */
 export function parseDescription(value: unknown): TextDescription {
   const fields = isRecord(value) ? value : {}
   const isFine =

@@ -1,12 +1,12 @@
 /**
- * Names of tokens as vocabularies write them, to bytes: `Ġago` (a character for each byte, as GPT-2 does it), or `▁ago` and
- * `<0xF0>` (SentencePiece). One vocabulary is written in one way: who reads it says which.
+ * Converts names of tokens in a vocabulary to bytes: `Ġago` (one character per byte, as in GPT-2), or `▁ago` and
+ * `<0xF0>` (SentencePiece). A vocabulary uses one notation, and the caller says which.
  */
 import { alphabetToBytes } from '../../text/index.ts'
 
 const encoder = new TextEncoder()
 
-/** Of the names of a text with blanks and line ends. */
+/** `names`: of a text with blanks and line ends. */
 export function isByteAlphabet(names: readonly string[]): boolean {
   return names.some((name) => /[ĠĊ]/.test(name))
 }

@@ -60,7 +60,7 @@ describe('a question about a tokenizer', () => {
     ['describe', { ask: 'describe' }],
     ['encode', { ask: 'encode', text: 'a', options: OPTIONS }],
     ['decode', { ask: 'decode', ids: [1, 2] }],
-  ])('%s - is read as it was sent', async (_name, question) => {
+  ])('%s - is parsed as it was sent', async (_name, question) => {
     const seen: unknown[] = []
     const { options } = fleet([
       (request, sink) => {
@@ -91,7 +91,7 @@ describe('a question about a tokenizer', () => {
     expect(() => tokenizerQuestionOf(request)).toThrow(/malformed/)
   })
 
-  it('an ordinary request - is none', () => {
+  it('an ordinary request - is not a question', () => {
     expect(tokenizerQuestionOf({ extra: { outputReplayId: 'x' } } as never)).toBeNull()
     expect(tokenizerQuestionOf({} as never)).toBeNull()
   })
@@ -101,7 +101,7 @@ describe('a question about a tokenizer', () => {
     expect(await new WorkerTokenizer(options, true).decode([1])).toBe('ok')
   })
 
-  it('nobody answers - each is given up in turn, and the caller gets an error', async () => {
+  it('no worker answers - each times out in turn, and the caller gets an error', async () => {
     const { options, killed } = fleet([silent, silent])
     await expect(new WorkerTokenizer(options, true).decode([1])).rejects.toMatchObject({
       code: 'backend.response_timeout',
@@ -124,7 +124,7 @@ describe('a question about a tokenizer', () => {
     })
   })
 
-  it('bytes of a token - once for all its places, null where none are told', async () => {
+  it('bytes of a token - are sent once for all its positions; null where none are known', async () => {
     const { options } = fleet([
       answering({ ids: [1, 2, 1], pieces: [[1, new Uint8Array([97])], 'x', [3]] }),
       failing,
@@ -139,7 +139,7 @@ describe('a question about a tokenizer', () => {
 })
 
 describe('the description of a text side', () => {
-  it('as an engine tells it - is taken', () => {
+  it('as an engine reports it - is accepted', () => {
     expect(parseDescription(TEXT)).toEqual(TEXT)
   })
 
@@ -161,7 +161,7 @@ describe('the description of a text side', () => {
     ['vocabSize', 2 ** 24],
     ['eosTokenIds', Array.from({ length: 4096 }, () => 1)],
     ['template', 'x'.repeat(1024 ** 2)],
-  ])('%s at its limit - is taken', (field, value) => {
+  ])('%s at its limit - is accepted', (field, value) => {
     expect(() => parseDescription({ ...TEXT, [field]: value })).not.toThrow()
   })
 })

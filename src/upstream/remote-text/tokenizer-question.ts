@@ -1,8 +1,8 @@
 /**
- * What a frontend asks of a tokenizer that only a worker's engine has, and the answer, over any request plane: the question
- * travels in `extra` of a request without tokens, the answer in `engineData` of its last chunk.
+ * A frontend's question about a tokenizer that only a worker's engine has, and the answer, over any request plane:
+ * the question travels in `extra` of a request without tokens, the answer in `engineData` of its last chunk.
  *
- * Owns: both ends of that. Neither trusts the other to send what it should.
+ * Owns: both ends of that. Neither trusts the other's message.
  */
 import { randomUUID } from 'node:crypto'
 import { BatonError, isRecord } from '../../base/index.ts'
@@ -23,7 +23,7 @@ export type TokenizerQuestion =
   | { readonly ask: 'encode'; readonly text: string; readonly options: RemoteEncodeOptions }
   | { readonly ask: 'decode'; readonly ids: readonly number[] }
 
-/** What a worker was asked; null: the request is an ordinary one. Throws `transport.protocol`. */
+/** The question to a worker; null: the request is an ordinary one. Throws `transport.protocol`. */
 export function tokenizerQuestionOf({ extra }: GenerateRequest): TokenizerQuestion | null {
   const question = extra?.[KEY]
   if (question === undefined) return null
@@ -56,7 +56,7 @@ function answerChunk(answer: Readonly<Record<string, unknown>>): Chunk {
   return finishChunk('stop', { engineData: { [KEY]: answer } })
 }
 
-/** The bytes of a token once, however often it stands in the text. */
+/** The bytes of a token once, however often it occurs in the text. */
 function encodedAnswer(tokens: readonly RemoteToken[]): Readonly<Record<string, unknown>> {
   const pieces = new Map<number, Uint8Array>()
   for (const { id, bytes } of tokens) if (bytes !== null) pieces.set(id, bytes)
@@ -66,7 +66,7 @@ function encodedAnswer(tokens: readonly RemoteToken[]): Readonly<Record<string, 
 interface WorkerTokenizerOptions {
   readonly plane: RequestPlane
   readonly clock: Clock
-  /** Those that have the tokenizer now; asked one after the other until one answers. */
+  /** Workers that have the tokenizer now; asked one after the other until one answers. */
   readonly workers: () => readonly WorkerId[]
   readonly model: string
 }
@@ -102,7 +102,7 @@ export class WorkerTokenizer implements RemoteSource {
   }
 }
 
-/** Rejects when no worker tells it. */
+/** Rejects when no worker answers. */
 export async function askDescription(options: WorkerTokenizerOptions): Promise<TextDescription> {
   const { description } = await askWorkers(options, { ask: 'describe' })
   return parseDescription(description)

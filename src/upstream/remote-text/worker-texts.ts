@@ -1,6 +1,6 @@
 /**
- * Tokenizers and templates that only the engines beside workers of other processes have: one for each that differs, learned
- * from any of its workers when it is first needed, and asked of whoever is there.
+ * Tokenizers and templates that only the engines beside workers of other processes have: one per different
+ * tokenizer, learned from any of its workers when first needed, and asked of any worker that is available.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
@@ -11,7 +11,7 @@ import { remoteTextOf } from './text-description.ts'
 import type { RemoteText } from './text-description.ts'
 import { askDescription, WorkerTokenizer } from './tokenizer-question.ts'
 
-/** Models of a fleet whose tokenizers are all elsewhere; the one that was learned first goes. */
+/** Limit of such models in a fleet; the one learned first is dropped. */
 const TEXTS_MAX = 64
 
 export class WorkerTexts {
@@ -34,7 +34,7 @@ export class WorkerTexts {
     this.#cards.delete(workerId)
   }
 
-  /** Null: it was not needed yet, or its tokenizer is here. */
+  /** Null: it was not needed yet, or its tokenizer is available here. */
   ofWorker(workerId: WorkerId): RemoteText | null {
     const card = this.#cards.get(workerId)
     return card === undefined ? null : this.ofCard(card)
@@ -48,7 +48,10 @@ export class WorkerTexts {
   async load({ engine }: WorkerCard): Promise<RemoteText> {
     const { model, textDigest } = engine
     if (textDigest === undefined) {
-      throw new BatonError('model.load_failed', `a worker of ${model} does not say which tokenizer`)
+      throw new BatonError(
+        'model.load_failed',
+        `a worker of ${model} does not report which tokenizer it has`,
+      )
     }
     const known = this.#texts.get(textDigest)
     if (known !== undefined) return known

@@ -1,4 +1,4 @@
-/** What an adapter counts of its server, as metrics of the worker that hosts it. */
+/** Counters of an adapter for its server, as metrics of the worker that hosts it. */
 import { metricsOfLoad } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -28,14 +28,26 @@ export function upstreamMetrics(
     value,
     labels: {},
   })
-  const hand = 'Decode legs, by whether the prompt that prefill computed was used'
+  const hand = 'Decode legs, by whether the prefilled KV was used'
   return [
     counter('upstream_calls_total', 'HTTP requests to the server', calls),
     gauge('upstream_calls_in_flight', 'HTTP requests whose answer has not ended', inFlight),
-    counter('upstream_failures_total', 'Calls that the server or the way to it failed', failures),
+    counter(
+      'upstream_failures_total',
+      'Calls that failed at the server or on the way to it',
+      failures,
+    ),
     counter('upstream_retries_total', 'Calls sent again before the first byte', retries),
-    counter('upstream_refused_total', 'Calls not made, for the bound or the breaker', refused),
-    gauge('upstream_breaker_open', '1 while the server is not asked', isOpen(client)),
+    counter(
+      'upstream_refused_total',
+      'Calls refused because of the limit or the circuit breaker',
+      refused,
+    ),
+    gauge(
+      'upstream_breaker_open',
+      '1 while the server is not asked because its circuit breaker is open',
+      isOpen(client),
+    ),
     counter('upstream_hand_overs_total', hand, kvMoved, { kv: 'moved' }),
     counter('upstream_hand_overs_total', hand, kvNotMoved, { kv: 'not_moved' }),
     ...loads.flatMap((load) => metricsOfLoad(load)),

@@ -22,16 +22,16 @@ const SINK = {
 
 interface Silent {
   readonly client: UpstreamClient
-  /** Of looks that have come to the server, which answers none. */
+  /** Number of health checks that reached the server, which answers none. */
   looks: number
-  /** The connection of the request that it works on. */
+  /** The connection of the running request. */
   run: { write(text: string): unknown } | null
-  /** Whether it goes on with that answer at every look. */
+  /** True: at every health check it sends more of that answer. */
   goesOn: boolean
-  /** Whether it answers looks again. */
+  /** True: it answers health checks again. */
   answers: boolean
   lost: BatonError | null
-  /** What was told of new requests: the reason why there are to be none, null when they are welcome again. */
+  /** The reports about new requests: the reason why there should be none, null when they are allowed again. */
   readonly told: (BatonError | null)[]
   watch(): void
 }
@@ -81,7 +81,7 @@ async function silentServer(callsMax?: number): Promise<Silent> {
 }
 
 describe('UpstreamWatch', () => {
-  it('a server that answers no look - is lost after the third', async () => {
+  it('a server that answers no health check - is lost after the third', async () => {
     const silent = await silentServer()
     silent.watch()
     await until('lost', () => silent.lost !== null)
@@ -89,7 +89,7 @@ describe('UpstreamWatch', () => {
     expect(silent.lost?.code).toBe('backend.response_timeout')
   })
 
-  it('one that goes on with an answer to a request - is not, until that stops as well', async () => {
+  it('one that continues to answer a request - is not lost until that stops as well', async () => {
     const silent = await silentServer()
     silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)
@@ -103,7 +103,7 @@ describe('UpstreamWatch', () => {
     expect(silent.lost).toBeNull()
   })
 
-  it('one that is silent while it works on a request - gets no new ones, and keeps that until it has ended', async () => {
+  it('one that is silent while it works on a request - gets no new ones, and keeps that request until it has ended', async () => {
     const silent = await silentServer()
     const run = silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)
@@ -115,7 +115,7 @@ describe('UpstreamWatch', () => {
     await until('lost', () => silent.lost !== null)
   })
 
-  it('one that answers again - is welcome again, with the request that it has', async () => {
+  it('one that answers again - gets new requests, and keeps the running one', async () => {
     const silent = await silentServer()
     silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)
@@ -128,7 +128,7 @@ describe('UpstreamWatch', () => {
     expect(silent.client.counters.inFlight).toBeGreaterThanOrEqual(1)
   })
 
-  it('looks that are not made because too much is in flight - say nothing of the server', async () => {
+  it('checks that are skipped because too much is in flight - have no effect', async () => {
     const silent = await silentServer(1)
     const run = silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)

@@ -1,10 +1,11 @@
 /**
- * Looks at a server at intervals: how loaded it is, and whether it is still there.
+ * Checks a server at intervals: its load, and whether it is still there.
  *
- * One missed answer of a busy server is none, nor is one while the server goes on with answers to requests, or where nothing
- * was asked because too much is in flight. Who has failed to answer several times one after the other gets no new requests.
- * Those that run there are not ended by that: a server may compute for longer than it answers looks, and each has its own
- * connection and its own deadlines, which say more about it. Gone is who is silent and works on nothing.
+ * A single missed answer of a busy server does not count, nor does one while the server continues to answer
+ * requests, or when nothing was asked because too much is in flight. After several consecutive misses the server
+ * gets no new requests. Running ones are not ended: a server may compute for longer than it answers checks, and each
+ * request has its own connection and deadlines, which are more reliable. A server counts as lost when it is silent
+ * and has no running request.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -19,11 +20,14 @@ interface UpstreamWatchOptions {
   readonly clock: Clock
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
-  /** It is to get no new requests, and why; null: it answers again. In turns, the reason first. */
+  /**
+   * Called with the reason when the server should get no new requests, and with null when it answers again;
+   * alternating, starting with a reason.
+   */
   readonly onUnavailable: (error: BatonError | null) => void
-  /** Nothing more is told. */
+  /** Nothing is reported afterwards. */
   readonly onLost: (error: BatonError) => void
-  /** How long a look may take. */
+  /** Timeout of a check. */
   readonly deadlineMs?: number
 }
 
@@ -35,7 +39,7 @@ export class UpstreamWatch {
   #timer: Timer | null = null
   #failures = 0
   #isUnavailable = false
-  /** What the client had heard by the end of the last look. */
+  /** The client's counter at the end of the last check. */
   #heard = 0
   #isClosed = false
   #loads: readonly LoadReport[] = []
@@ -44,7 +48,7 @@ export class UpstreamWatch {
     this.#options = options
   }
 
-  /** The last that the server said. */
+  /** The last loads that the server reported. */
   get loads(): readonly LoadReport[] {
     return this.#loads
   }
@@ -102,13 +106,13 @@ export class UpstreamWatch {
     }
   }
 
-  /** Although it has not answered. */
+  /** True when the server is alive although it has not answered. */
   #isAlive({ code }: BatonError): boolean {
     const { heard } = this.#options.client
     return heard !== this.#heard || code === 'capacity.worker_overloaded'
   }
 
-  /** Any answer below 500 is one. */
+  /** Any answer below 500 counts. */
   async #askHealth(deadlineMs: number): Promise<void> {
     const request = { method: 'GET', path: '/health' }
     const { status } = await fetchWhole(this.#options.client, request, { deadlineMs })
