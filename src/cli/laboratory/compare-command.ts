@@ -54,7 +54,9 @@ export async function runCompare(
   const tellDone = (done: number): void => {
     if (isShown) process.stderr.write(`\rcompare: ${done} of ${cells.length} runs\r`)
   }
+  tellDone(0)
   const runs = await pool.run(cells, tellDone).finally(() => pool.close())
+  if (isShown) process.stderr.write('\r'.padEnd(80) + '\r')
   const groups = contenders.map((_, i) => runs.slice(i * seeds, (i + 1) * seeds))
   const section = differences(contenders, groups, cell.trace.workload !== undefined)
   const facts = [...factsOf(cell, null), `${seeds} seeds, paired; the first line is the baseline`]

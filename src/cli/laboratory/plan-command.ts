@@ -54,6 +54,7 @@ export async function runPlan(
       for (const size of sizes) begin(size).likely()
     },
     meets: async (size) => {
+      if (isShown) process.stderr.write(`\rplan: ${nameOf(size)}: …`.padEnd(79))
       const runs = await begin(size).wanted()
       const mean = runs.reduce((sum, { report }) => sum + report.good, 0) / runs.length
       const shares = runs.map(({ report, goodParts }) => ({

@@ -1,5 +1,6 @@
 /**
- * `POST /v1/embeddings`: one vector per input; refused by name when the engine does not support embeddings.
+ * `POST /v1/embeddings`: one vector per input. A server that takes requests unchanged gets the request itself, because
+ * Baton's adapters ask only for tokens. Other engines without embeddings are refused by name.
  */
 import { BatonError } from '../../base/index.ts'
 import {
@@ -15,6 +16,8 @@ import type { EmbeddingCall } from '../../api/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { usageOf } from '../../request/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
+import { answerForwarded } from '../forward/forward-answer.ts'
+import { goesToEngine } from '../forward/goes-to-engine.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { refuseLongInput } from '../prompt/context-window.ts'
 import { EmbeddingRun } from '../generation/embedding-run.ts'
@@ -31,6 +34,7 @@ export async function answerEmbeddings(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
+  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
   const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
   const { encoding } = call
   const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {

@@ -4,11 +4,10 @@
  */
 import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
 import { answerForwarded } from '../forward/forward-answer.ts'
-import { readForwardBody } from '../forward/forward-body.ts'
+import { goesToEngine } from '../forward/goes-to-engine.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
-import { takesForwarded } from '../models/passed-through.ts'
 import { embeddingsOf } from './endpoint-embeddings.ts'
 import type { Embeddings } from './endpoint-embeddings.ts'
 import { jsonReply } from './endpoint-status.ts'
@@ -18,7 +17,7 @@ export async function answerRerank(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  if (isForwarded(deps, http)) return await answerForwarded(deps, http, record)
+  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
   const call = parseRerank(readJsonObject(http.body, http.headers['content-type']))
   const { query, documents, topN, returnsDocuments } = call
   const made = await compared(deps, http, record, { ...call, inputs: [query, ...documents] })
@@ -45,7 +44,7 @@ export async function answerScore(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  if (isForwarded(deps, http)) return await answerForwarded(deps, http, record)
+  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
   const call = parseScore(readJsonObject(http.body, http.headers['content-type']))
   const { left, right } = call
   const inputs = [...new Set([...left, ...right])]
@@ -79,17 +78,6 @@ async function compared(
     lacks: (name) =>
       `model \`${name}\` cannot rank or score: its engine has neither these routes nor embeddings; vLLM has them for cross-encoders and embedding models, llama-server with --reranking`,
   })
-}
-
-/** True when the model's servers take the request themselves. If the model cannot be found, Baton answers. */
-function isForwarded({ forwarding, registry }: GenerationDeps, http: HttpRequest): boolean {
-  if (forwarding === undefined) return false
-  try {
-    const { model } = readForwardBody(http.body, http.headers['content-type'], http.path)
-    return takesForwarded(registry.known(model))
-  } catch {
-    return false
-  }
 }
 
 function usageOf({ promptTokens }: Embeddings): Record<string, number> {
