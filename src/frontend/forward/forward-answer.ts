@@ -38,9 +38,20 @@ export function answerForwarded(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const read = (bytes: Uint8Array): ForwardBody =>
-    readForwardBody(bytes, http.headers['content-type'], http.path)
-  const came = read(http.body)
+  return answerForwardedBody(deps, http, record, bodyOf(http, http.body))
+}
+
+function bodyOf({ headers, path }: HttpRequest, bytes: Uint8Array): ForwardBody {
+  return readForwardBody(bytes, headers['content-type'], path)
+}
+
+/** For a body that has been read already, to find its model. */
+export function answerForwardedBody(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  came: ForwardBody,
+): Promise<HttpReply> {
   const model = deps.registry.ready(came.model)
   if (!takesForwarded(model)) throw notForwarded(http, model)
   refuseOtherModels(record.caller, [came.model ?? model.name, model.name])
@@ -50,7 +61,7 @@ export function answerForwarded(
   const sources = came.media()
   if (sources.length > 0) {
     return withinPreprocess(mediaIn(deps, http, sources), limitsOf(call)).then((bytes) =>
-      answerBody(call, read(bytes)),
+      answerBody(call, bodyOf(http, bytes)),
     )
   }
   return answerBody(call, came)

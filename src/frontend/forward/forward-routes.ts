@@ -7,8 +7,9 @@ import type { Generator } from '../generation/generation-job.ts'
 import type { Handler, Route } from '../http/route.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import { isPassedThrough } from '../models/passed-through.ts'
-import { answerForwarded } from './forward-answer.ts'
+import { answerForwarded, answerForwardedBody } from './forward-answer.ts'
 import { readForwardBody } from './forward-body.ts'
+import type { ForwardBody } from './forward-body.ts'
 
 /** Routes that Baton answers itself when it can tokenise. */
 const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
@@ -57,27 +58,27 @@ export function orPassedThrough(
 ): Route {
   const [, endpoint] = GENERATING.find(([path]) => path === route.path) ?? []
   if (endpoint === undefined || route.method !== 'POST') return route
-  const forwarded = generating(endpoint, answerForwarded)
   return {
     ...route,
     handle: (http, call) => {
-      const handle = isForPassedThrough(http, registry) ? forwarded : route.handle
-      return handle(http, call)
+      const body = passedThroughBody(http, registry)
+      if (body === null) return route.handle(http, call)
+      const answer: Generator = (deps, _, record) => answerForwardedBody(deps, http, record, body)
+      return generating(endpoint, answer)(http, call)
     },
   }
 }
 
-/** A body that cannot be parsed is refused by Baton's own route. */
-function isForPassedThrough(
+/** Null: Baton answers itself. It also refuses a body that cannot be parsed. */
+function passedThroughBody(
   { body, headers, path }: Parameters<Handler>[0],
   registry: ModelRegistry,
-): boolean {
-  if (!registry.models.some(isPassedThrough)) return false
+): ForwardBody | null {
+  if (!registry.hasPassedThrough) return null
   try {
-    return isPassedThrough(
-      registry.known(readForwardBody(body, headers['content-type'], path).model),
-    )
+    const read = readForwardBody(body, headers['content-type'], path)
+    return isPassedThrough(registry.known(read.model)) ? read : null
   } catch {
-    return false
+    return null
   }
 }

@@ -18,6 +18,7 @@ import { FleetNotes } from './fleet-notes.ts'
 import { noModelYet, unknownModel } from './model-errors.ts'
 import { ModelFamily, versionOf } from './model-family.ts'
 import { ParkedWorkers } from './parked-workers.ts'
+import { isPassedThrough } from './passed-through.ts'
 import { ServedModel } from './served-model.ts'
 import type { RefusedWorker } from './served-model.ts'
 import { WorkerLinks } from './worker-links.ts'
@@ -192,6 +193,14 @@ export class ModelRegistry implements FleetObserver {
   /** Every version of every model. */
   get models(): readonly ServedModel[] {
     return this.families.flatMap(({ versions }) => versions)
+  }
+
+  /** True if some model is served only by passing requests through. Asked for each request, so no list is made. */
+  get hasPassedThrough(): boolean {
+    for (const { versions } of this.#families.values()) {
+      for (const version of versions) if (isPassedThrough(version)) return true
+    }
+    return false
   }
 
   get families(): readonly ModelFamily[] {

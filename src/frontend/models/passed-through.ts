@@ -5,11 +5,33 @@
 import { canForward } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 
-export function isPassedThrough(model: { readonly cards: readonly WorkerCard[] }): boolean {
-  return model.cards.some(({ engine }) => engine.runtimeData?.['forwarded'] === true)
+export function isPassedThrough({ cards }: { readonly cards: Cards }): boolean {
+  return answersOf(cards).isPassedThrough
 }
 
 /** True when a request may be forwarded: every worker that it may be sent to has to accept that. */
-export function takesForwarded(model: { readonly cards: readonly WorkerCard[] }): boolean {
-  return model.cards.length > 0 && model.cards.every(canForward)
+export function takesForwarded({ cards }: { readonly cards: Cards }): boolean {
+  return answersOf(cards).takesForwarded
+}
+
+type Cards = readonly WorkerCard[]
+
+interface Answers {
+  readonly isPassedThrough: boolean
+  readonly takesForwarded: boolean
+}
+
+/** A model keeps its list of cards until one of them changes, and every request asks. */
+const known = new WeakMap<Cards, Answers>()
+
+function answersOf(cards: Cards): Answers {
+  let answers = known.get(cards)
+  if (answers === undefined) {
+    answers = {
+      isPassedThrough: cards.some(({ engine }) => engine.runtimeData?.['forwarded'] === true),
+      takesForwarded: cards.length > 0 && cards.every(canForward),
+    }
+    known.set(cards, answers)
+  }
+  return answers
 }

@@ -10,7 +10,17 @@ const REQUEST_ID = 'x-request-id'
 
 /** The name of a header that affects authorisation or routing and occurs more than once; null: there is none. */
 export function repeatedHeader(req: Pick<IncomingMessage, 'rawHeaders'>): string | null {
-  return ONCE.find((name) => valuesOf(req, name).length > 1) ?? null
+  const { rawHeaders } = req
+  let seen = 0
+  // In one go and without lists: every request is looked at.
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const given = rawHeaders[i] as string
+    const at = ONCE.findIndex((name) => isSameName(given, name))
+    if (at < 0) continue
+    if ((seen & (1 << at)) !== 0) return ONCE[at] as string
+    seen |= 1 << at
+  }
+  return null
 }
 
 /** Of several request ids the first one counts, so that an id that a proxy adds does not hide the client's. */
@@ -29,8 +39,12 @@ function valuesOf({ rawHeaders }: Pick<IncomingMessage, 'rawHeaders'>, name: str
   const values: string[] = []
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const given = rawHeaders[i] as string
-    if (given.length !== name.length || given.toLowerCase() !== name.toLowerCase()) continue
+    if (!isSameName(given, name)) continue
     values.push(rawHeaders[i + 1] as string)
   }
   return values
+}
+
+function isSameName(given: string, name: string): boolean {
+  return given.length === name.length && given.toLowerCase() === name.toLowerCase()
 }
