@@ -1,9 +1,9 @@
 /**
  * Room `simengine`: an engine without a model.
  *
- * Owns the simulated engine, its scheduler, block pool and timing model, and the arguments it takes (NVIDIA's mock engine's).
- * Does not own sockets or files: ZeroMQ, npz files and the bootstrap port are in `host/simengine`.
- * May use: base, request, kv, engine. For: load tests without a GPU, the laboratory, tests.
+ * Owns the simulated engine, its scheduler, block pool and timing model, and the arguments it takes (NVIDIA's mock
+ * engine's). Does not own sockets or files: ZeroMQ, npz files and the bootstrap port are in `host/simengine`. May
+ * use: base, request, kv, engine. For: load tests without a GPU, the laboratory, tests.
  */
 export { mockEngineOptions } from './arguments/mock-engine-args.ts'
 export { flatMockArgs } from './arguments/nested-args.ts'

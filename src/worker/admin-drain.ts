@@ -1,10 +1,10 @@
 /**
- * Drain and resume by an administrator, while the process stays.
+ * Drain and resume on request of an administrator, while the process keeps running.
  *
  *   serving → draining → drained        resume: draining | drained → serving
  *   any → stopping (for good)
  *
- * Every drain has a number, so that one that was overtaken by a resume does nothing more.
+ * Every drain has a number, so that a drain overtaken by a resume has no further effect.
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock, Timer } from '../base/index.ts'
@@ -17,7 +17,7 @@ interface AdminDrainOptions {
   readonly clock: Clock
   readonly admission: Admission
   readonly membership: Membership
-  /** Still serving while routers learn of it. */
+  /** Time to keep serving while routers learn of the drain, in milliseconds. */
   readonly graceMs: number
 }
 
@@ -40,7 +40,7 @@ export class AdminDrain {
     return this.#lastError
   }
 
-  /** The worker goes down; nothing can be drained or resumed any more. */
+  /** The worker shuts down; drain and resume are refused from now on. */
   stop(): void {
     this.#state = 'stopping'
     this.#drainCount++
@@ -48,8 +48,8 @@ export class AdminDrain {
   }
 
   /**
-   * Resolves when the worker is out of discovery; the rest goes on behind. Again: does nothing. `graceMsLeast`: also where
-   * nobody need hear of the worker's end, somebody may have to hear of its drain.
+   * Resolves when the worker has left discovery; the rest continues in the background. A second call has no effect.
+   * `graceMsLeast`: minimum grace time, for peers that must learn of a drain but not of the worker's end.
    */
   async drain(graceMsLeast = 0): Promise<void> {
     this.#refuseWhenStopping()
@@ -73,7 +73,7 @@ export class AdminDrain {
     const before = this.#state
     const resume = ++this.#drainCount
     this.#grace?.cancel()
-    // Admission first: a router that sees the worker must not be turned away.
+    // Opens admission first, so that a router that sees the worker is not refused.
     this.#options.admission.open()
     try {
       await this.#options.membership.join('drained')

@@ -1,5 +1,6 @@
 /**
- * Who may come in, and how many are inside. Every entry is left exactly once; the last one out wakes whoever waits.
+ * Counts and limits the requests in a worker. Every entered request leaves exactly once; the last one wakes whoever
+ * waits for an empty worker.
  */
 import { assert, BatonError } from '../base/index.ts'
 
@@ -9,7 +10,7 @@ export class Admission {
   #inFlight = 0
   #waiters: (() => void)[] = []
 
-  /** `limit`: most requests at once, queued ones in the engine included; Infinity for none. */
+  /** `limit`: maximum number of concurrent requests, including those queued in the engine; Infinity for none. */
   constructor(limit: number = Infinity) {
     this.#limit = limit
   }
@@ -30,7 +31,7 @@ export class Admission {
     this.#accepting = false
   }
 
-  /** Null: inside; leave with `leave()`. Otherwise the refusal. */
+  /** Null: admitted; call `leave()` at the end. Otherwise the refusal. */
   enter(): BatonError | null {
     if (!this.#accepting) {
       return new BatonError('backend.worker_draining', 'this worker admits no new requests')
@@ -55,7 +56,7 @@ export class Admission {
     for (const wake of waiters) wake()
   }
 
-  /** Resolves when nobody is inside. */
+  /** Resolves when no request is in the worker. */
   whenEmpty(): Promise<void> {
     if (this.#inFlight === 0) return Promise.resolve()
     return new Promise((resolve) => {

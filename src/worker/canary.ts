@@ -1,8 +1,9 @@
 /**
- * Asks an idle engine a small question now and then, so that a dead one is noticed before a user meets it.
+ * Sends a small probe request to an idle engine from time to time, so that a dead engine is noticed before a user's
+ * request meets it.
  *
- * One question at a time: an engine that still owes an answer is not asked again, so that a hung one does not gather
- * probes.
+ * One probe at a time: an engine that has not answered yet is not probed again, so that probes do not pile up in a
+ * hung one.
  */
 import type { Clock, Timer } from '../base/index.ts'
 import { BatonError, withDeadline } from '../base/index.ts'
@@ -16,7 +17,7 @@ interface CanaryOptions {
   readonly request: GenerateRequest
   readonly idleMs: number
   readonly timeoutMs: number
-  /** True while real requests are proof enough. */
+  /** True while real requests show that the engine works. */
   readonly isBusy: () => boolean
   readonly onResult: (error: BatonError | null) => void
 }
@@ -26,7 +27,7 @@ export class Canary {
   #timer: Timer | null = null
   #closed = false
   #count = 0
-  /** The probe whose call of the engine has not come back, in time or late. */
+  /** The probe whose engine call has not returned, in time or late. */
   #asked: RequestContext | null = null
 
   constructor(options: CanaryOptions) {
@@ -43,7 +44,7 @@ export class Canary {
     this.#asked?.kill()
   }
 
-  /** One probe now. Null: the first item came in time and was no error. */
+  /** Runs one probe. Null: the first item arrived in time and was not an error. */
   async #probe(): Promise<BatonError | null> {
     const { clock, request, timeoutMs } = this.#options
     if (this.#asked !== null) return unanswered(timeoutMs)

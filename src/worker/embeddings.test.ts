@@ -23,7 +23,7 @@ describe('Worker - embeddings', () => {
     },
   )
 
-  it('an engine that makes none, or nonsense - a typed refusal', async () => {
+  it('an engine without embeddings, or with an invalid result - a typed refusal', async () => {
     const codes = await Promise.all(
       [undefined, () => Promise.resolve(Float32Array.of(NaN))].map(async (embed) => {
         const scene = new Scene()
@@ -37,7 +37,7 @@ describe('Worker - embeddings', () => {
     expect(codes).toEqual(['request.unsupported_parameter', 'backend.contract_violation'])
   })
 
-  it('stopped on the way - ends as cancelled and frees its place', async () => {
+  it('stopped in progress - ends as cancelled and frees its place', async () => {
     const scene = new Scene()
     await scene.start()
     const { reply, handle } = scene.serve(embedding)

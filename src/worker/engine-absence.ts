@@ -1,6 +1,6 @@
 /**
- * While the engine is away (a server that does not answer), its worker is out of discovery: it gets no new requests, and
- * those that run are left alone.
+ * While the engine is unavailable (an upstream server that does not respond), its worker leaves discovery: it gets no
+ * new requests, and running ones are not affected.
  */
 import type { BatonError } from '../base/index.ts'
 import type { Membership } from './membership.ts'
@@ -8,7 +8,7 @@ import type { WorkerObserver } from './worker-event.ts'
 
 interface EngineAbsenceOptions {
   readonly observe: WorkerObserver
-  /** The worker could not leave or come back. */
+  /** Called if the worker could not leave or rejoin discovery. */
   readonly onFault: (thrown: unknown) => void
 }
 
@@ -21,12 +21,12 @@ export class EngineAbsence {
     this.#options = options
   }
 
-  /** Null: the engine is there. */
+  /** Null: the engine is available. */
   get text(): string | null {
     return this.#reason === null ? null : `no new requests: ${this.#reason.message}`
   }
 
-  /** Told by the engine, at any time after its start. */
+  /** Called by the engine at any time after its start. */
   set(reason: BatonError | null): void {
     this.#reason = reason
     this.#options.observe(
@@ -37,13 +37,13 @@ export class EngineAbsence {
     if (this.#membership !== null) this.#follow(this.#membership)
   }
 
-  /** The worker has joined. */
+  /** The worker has joined discovery. */
   joined(membership: Membership): void {
     this.#membership = membership
     if (this.#reason !== null) this.#follow(membership)
   }
 
-  /** The worker goes down: it comes back no more. */
+  /** The worker shuts down and will not rejoin. */
   close(): void {
     this.#membership = null
   }

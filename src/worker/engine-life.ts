@@ -1,7 +1,9 @@
 /**
- * The engine's own life under a worker: started once within a deadline, told once to drain, cleaned up exactly once.
+ * Start, drain and cleanup of an engine under a worker: started once within a deadline, drained once, cleaned up
+ * exactly once.
  *
- * Owns: that none of the three can hang the worker, and that the configuration which the engine reports is plausible.
+ * Makes sure that none of the three can hang the worker, and that the configuration reported by the engine is
+ * plausible.
  */
 import { BatonError, withDeadline } from '../base/index.ts'
 import type { Clock, WorkerId } from '../base/index.ts'
@@ -27,7 +29,7 @@ export class EngineLife {
     this.#options = options
   }
 
-  /** Rejects when the engine does, when it takes too long or is given up, and when its config cannot be true. */
+  /** Rejects if the engine does, if it takes too long or is abandoned, and if its configuration is implausible. */
   async start(workerId: WorkerId): Promise<EngineConfig> {
     const { engine, clock, startTimeoutMs } = this.#options
     const started = await withDeadline(
@@ -47,17 +49,17 @@ export class EngineLife {
     return this.#options.describe?.(started.value) ?? started.value
   }
 
-  /** A start that is under way is waited for no longer. */
+  /** Stops waiting for a start in progress. */
   abandonStart(): void {
     this.#abandoned.abort()
   }
 
-  /** Admission has ended. What comes of it is `drained`. */
+  /** Admission has ended: begins the drain, whose completion is `drained`. */
   drain(): void {
     this.#drained = this.#drain()
   }
 
-  /** Never rejects: an engine that cannot drain is cleaned up all the same. */
+  /** Never rejects: an engine that fails to drain is cleaned up anyway. */
   get drained(): Promise<void> {
     return this.#drained
   }
@@ -67,7 +69,7 @@ export class EngineLife {
     return this.#cleanup
   }
 
-  /** What failed to start may hang in its cleanup as well. Never rejects. */
+  /** For an engine that failed to start and whose cleanup may hang, too. Never rejects. */
   async cleanUpWithin(limitMs: number): Promise<void> {
     try {
       await withDeadline(this.#options.clock, limitMs, this.cleanUpOnce())

@@ -1,8 +1,9 @@
 /**
- * What the engine says about its blocks and its load, on its way to the routers.
+ * Forwards the engine's reports about its blocks and load to the routers.
  *
- * What cannot be true is left out and told as a fault of the engine: a wrong event in a frame would cost the connection,
- * and with it every stream of the worker. Before the worker has an address there is no listener: blocks are counted all the same, so that the first snapshot has them.
+ * Invalid reports are dropped and reported as a fault of the engine: an invalid event in a frame would make the peer
+ * close the connection with every stream of the worker. Before the worker has an address there are no listeners;
+ * blocks are recorded all the same, so that the first snapshot contains them.
  */
 import { BatonError } from '../base/index.ts'
 import { kvEventFault, loadReportFault, rankFault } from '../engine/index.ts'
@@ -12,7 +13,7 @@ import type { WorkerUplink } from '../wire/index.ts'
 import { KvEventPublisher } from './kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
 
-/** Different faults that are reported at most. */
+/** Maximum number of distinct faults that are reported. */
 const FAULTS_TOLD_MAX = 64
 
 export class EngineReports {
@@ -20,7 +21,7 @@ export class EngineReports {
   readonly #load: LoadPublisher
   readonly #onFault: (error: BatonError) => void
   readonly #onUnavailable: (reason: BatonError | null) => void
-  /** Faults that were told: an engine repeats its own with every step. */
+  /** Faults reported so far, because an engine repeats the same fault with every step. */
   readonly #told = new Set<string>()
   #uplink: WorkerUplink | undefined
   #count = 0
@@ -44,7 +45,7 @@ export class EngineReports {
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
 
-  /** How often the engine has said anything: a sign of life. */
+  /** Number of reports from the engine: a sign of life. */
   get count(): number {
     return this.#count
   }
@@ -53,7 +54,7 @@ export class EngineReports {
     this.#uplink = uplink
   }
 
-  /** For the engine; `withKvEvents` is false for workers whose blocks are no router's business. */
+  /** The observer for the engine; `withKvEvents` is false for workers whose blocks routers do not use. */
   observer(withKvEvents: boolean): EngineObserver {
     return {
       kvEvents: (dpRank, events) => {
@@ -88,7 +89,7 @@ export class EngineReports {
     })
   }
 
-  /** What the engine says that it holds is foreign, too, and a snapshot crosses the same wire. */
+  /** `heldKv` is third-party code, too, and a snapshot is sent over the same connection. */
   #soundOf(dpRank: number, heldKv: (dpRank: number) => readonly KvEvent[]): readonly KvEvent[] {
     try {
       const held = heldKv(dpRank)

@@ -1,6 +1,6 @@
 /**
- * The hold of an offer that is made before the prompt is computed to its end: it names every block from the beginning, and keeps those
- * that are there.
+ * The hold of an offer that is made before the prompt is completely computed: it names all blocks from the beginning
+ * and pins those that exist.
  */
 import type { KvPin } from '../engine/index.ts'
 import type { KvHold } from '../wire/index.ts'
@@ -12,7 +12,7 @@ export class GrowingHold implements KvHold {
   #pin: KvPin
   #isReleased = false
 
-  /** Takes over the pin of what is there. */
+  /** Takes ownership of the pin of the existing blocks. */
   constructor(whole: Pick<KvHold, 'tokenCount' | 'blockKeys' | 'kvBytes'>, pin: KvPin) {
     this.tokenCount = whole.tokenCount
     this.blockKeys = whole.blockKeys
@@ -20,7 +20,7 @@ export class GrowingHold implements KvHold {
     this.#pin = pin
   }
 
-  /** Who pulls has all of it, or wants none of it any more. */
+  /** The puller has everything, or no longer wants it. */
   get isReleased(): boolean {
     return this.#isReleased
   }
@@ -29,7 +29,7 @@ export class GrowingHold implements KvHold {
     return this.#pin.tokenCount >= this.tokenCount
   }
 
-  /** Takes over the pin of what is there now. */
+  /** Takes ownership of the pin of the blocks that exist now. */
   grow(pin: KvPin): void {
     if (this.#isReleased) {
       pin.release()

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { HeldBlocks } from './held-blocks.ts'
 
 describe('HeldBlocks - a reference-counted set', () => {
-  it('any order of adds and removals - equals a plain map, also when slots collide and the table grows', () => {
+  it('random adds and removals - equal a plain map, also with collisions and growth', () => {
     // Few different low halves and all of them on few home slots: long probe runs, many closed gaps.
     const key = fc.tuple(
       fc.integer({ min: 0, max: 400 }).map((n) => (n * 64) >>> 0),

@@ -1,8 +1,10 @@
 /**
- * The blocks that one worker holds in one tier: how often each was stored, and what it hangs on.
+ * The blocks that one worker holds in one tier: how many copies of each, and its parent.
  *
- * An open-addressing table in one `Uint32Array`, so that a block costs 32 bytes and a step of a busy engine
- * allocates nothing. Block hashes are uniform already; they index the table as they are.
+ *   row (8 words)   | hash low, high | parent low, high | local hash low, high | copies | flags |
+ *
+ * An open-addressing table in one `Uint32Array`: a block takes 32 bytes, and a step of a busy engine allocates
+ * nothing. Block hashes are uniformly distributed, so they index the table directly.
  */
 const STRIDE = 8
 const LOW = 0
@@ -16,7 +18,7 @@ const FLAGS = 7
 const HAS_PARENT = 1
 const HAS_LOCAL = 2
 
-/** A chain of blocks as a `stored` event names it. */
+/** A chain of blocks as in a `stored` event. */
 interface BlockRun {
   readonly parent: readonly [number, number] | null
   readonly hashes: Uint32Array
@@ -28,7 +30,7 @@ export class HeldBlocks {
   #capacity = 64
   #count = 0
 
-  /** Distinct blocks. */
+  /** Number of distinct blocks. */
   get size(): number {
     return this.#count
   }
@@ -37,7 +39,7 @@ export class HeldBlocks {
     return this.#cells[this.#slotOf(low, high) * STRIDE + REFS] !== 0
   }
 
-  /** Counts one more copy; true when it is the first. */
+  /** Adds a copy; true if it is the first. */
   add(
     low: number,
     high: number,
@@ -63,7 +65,7 @@ export class HeldBlocks {
     return true
   }
 
-  /** Counts one copy less; true when none is left, or when the block was never known. */
+  /** Removes a copy; true if none is left, or the block was never known. */
   remove(low: number, high: number): boolean {
     const slot = this.#slotOf(low, high)
     const cell = slot * STRIDE
@@ -83,7 +85,7 @@ export class HeldBlocks {
     this.#count = 0
   }
 
-  /** Every block once, parents before children, in runs as long as the chains allow. */
+  /** Every block once, parents before children, in chains as long as possible. */
   runs(): BlockRun[] {
     const isDone = new Uint8Array(this.#capacity)
     const runs: BlockRun[] = []
@@ -94,7 +96,7 @@ export class HeldBlocks {
     return runs
   }
 
-  /** Slots from `slot` up to the highest held ancestor that is not done yet; marks them done. */
+  /** Slots from `slot` up to the highest held ancestor that is not done yet; marks them as done. */
   #climb(slot: number, isDone: Uint8Array): number[] {
     const path: number[] = []
     for (let at = slot; isDone[at] === 0;) {
@@ -111,7 +113,7 @@ export class HeldBlocks {
     return path.reverse()
   }
 
-  /** One run per stretch of blocks that agree on having a local hash. */
+  /** One chain per stretch of blocks that all have, or all lack, a local hash. */
   #appendRuns(path: readonly number[], runs: BlockRun[]): void {
     const cells = this.#cells
     const hasLocal = (slot: number): boolean =>
@@ -157,7 +159,7 @@ export class HeldBlocks {
     return (low ^ Math.imul(high, 0x9e3779b1)) & (this.#capacity - 1)
   }
 
-  /** Moves up what was pushed past the emptied slot, so that no tombstone is needed. */
+  /** Backward-shift deletion: moves rows into the gap, so that no tombstone is needed. */
   #closeGap(emptied: number): void {
     const mask = this.#capacity - 1
     const cells = this.#cells
@@ -166,7 +168,7 @@ export class HeldBlocks {
       const cell = at * STRIDE
       const home = this.#homeOf(cells[cell + LOW] as number, cells[cell + HIGH] as number)
       if (((at - home) & mask) < ((at - gap) & mask)) continue
-      // Eight cells: a loop takes a fraction of the time of the built-in functions for long stretches.
+      // For eight cells a loop is much faster than the built-in copy functions.
       const into = gap * STRIDE
       for (let i = 0; i < STRIDE; i++) cells[into + i] = cells[cell + i] as number
       gap = at

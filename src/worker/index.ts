@@ -1,8 +1,8 @@
 /**
- * Room `worker`: an engine's life as a member of a fleet.
+ * Room `worker`: runs an engine as a member of a fleet.
  *
- * Owns an engine's life as a member of a fleet: admission, sessions, KV hand-over, events, load reports, drain.
- * May use: base, request, kv, wire, engine. For: host, which gives it sockets and files.
+ * Owns admission, sessions (one request each), KV hand-over, KV events, load reports, drain and shutdown. May use:
+ * base, request, kv, wire, engine. For: host, which provides sockets and files.
  */
 export type { KvEnds } from './kv-hand-off.ts'
 export { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'

@@ -82,8 +82,8 @@ function publisher(): { batches: KvEventBatch[]; kv: KvEventPublisher } {
   return { batches, kv: new KvEventPublisher((batch) => batches.push(batch)) }
 }
 
-describe('KvEventPublisher - what is reported', () => {
-  it('a step of the engine - is one batch, numbered per rank from 1', () => {
+describe('KvEventPublisher - published events', () => {
+  it('an engine step - is one batch, numbered per rank from 1', () => {
     const { batches, kv } = publisher()
     kv.publish(0, [stored(null, [[1, 0]]), stored([1, 0], [[2, 0]])])
     kv.publish(1, [stored(null, [[1, 0]])])
@@ -96,7 +96,7 @@ describe('KvEventPublisher - what is reported', () => {
     expect(batches[0]?.events).toHaveLength(2)
   })
 
-  it('a block held twice - is reported once, and gone with its last copy', () => {
+  it('a block held twice - is reported once, and removed with its last copy', () => {
     const { batches, kv } = publisher()
     kv.publish(0, [stored(null, [[1, 0]])])
     kv.publish(0, [stored(null, [[1, 0]])])
@@ -107,7 +107,7 @@ describe('KvEventPublisher - what is reported', () => {
     expect(heldIn(kv, 0)).toBe(0)
   })
 
-  it('a removal of some that are held twice - names the others only', () => {
+  it('a removal with some blocks held twice - names only the others', () => {
     const { batches, kv } = publisher()
     kv.publish(0, [
       stored(null, [
@@ -125,7 +125,7 @@ describe('KvEventPublisher - what is reported', () => {
     expect(batches[1]?.events).toEqual([removed([[2, 0]])])
   })
 
-  it('tiers and ranks - are counted apart, cleared clears all tiers of its rank', () => {
+  it('tiers and ranks - are counted separately; cleared clears all tiers of its rank', () => {
     const { kv } = publisher()
     kv.publish(0, [stored(null, [[1, 0]]), stored(null, [[1, 0]], 'host')])
     kv.publish(1, [stored(null, [[1, 0]])])
@@ -135,7 +135,7 @@ describe('KvEventPublisher - what is reported', () => {
 })
 
 describe('KvEventPublisher - snapshot', () => {
-  it('chains - come whole, parents before children, with the number of the last batch', () => {
+  it('chains - are complete, parents before children, with the number of the last batch', () => {
     const { kv } = publisher()
     kv.publish(0, [
       stored(null, [
@@ -161,7 +161,7 @@ describe('KvEventPublisher - snapshot', () => {
     expect(seen.size).toBe(4)
   })
 
-  it('more than a frame has room for - comes in several batches, the next one behind them', () => {
+  it('more than fits into a frame - is several batches, and the next batch follows them', () => {
     const batches: KvEventBatch[] = []
     const kv = new KvEventPublisher((batch) => batches.push(batch), null, 24)
     const chains = [1, 2, 3, 4].map((low) => stored(null, [[low, 0]]))
@@ -180,7 +180,7 @@ describe('KvEventPublisher - snapshot', () => {
     expect(batches.at(-1)?.sequence).toBe(4)
   })
 
-  it('nothing published yet - is nothing', () => {
+  it('nothing published yet - is empty', () => {
     expect(publisher().kv.snapshot()).toEqual([])
   })
 

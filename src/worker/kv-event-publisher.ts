@@ -1,15 +1,16 @@
 /**
- * Turns what the engine says about its blocks into the numbered batches that routers follow.
+ * Converts the engine's block events to the numbered batches that routers follow.
  *
- * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once, and
- * its removal only when the last copy goes. A router that comes late or has missed a batch gets a snapshot: batches
- * of each rank of which the first begins with `cleared` and the last has the number of the last batch that was told, so that the
- * next one fits behind it. An engine that keeps such books itself (`Engine.heldKv`) is asked, and its events are passed on as they are.
+ * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once,
+ * and its removal only when the last copy is removed. A router that joins late or has missed a batch gets a snapshot:
+ * batches of each rank, of which the first begins with `cleared` and the last has the number of the last published
+ * batch, so that the next batch follows it. An engine that keeps such records itself (`Engine.heldKv`) is asked, and
+ * its events are passed on unchanged.
  */
 import type { KvEvent, KvEventBatch, KvTier } from '../kv/index.ts'
 import { HeldBlocks } from './held-blocks.ts'
 
-/** Numbers in one batch of KV events: a frame has room for four times as many. */
+/** Maximum number of u32 in one batch of KV events; a frame has space for four times as many. */
 const BATCH_SIZE_MAX = 2 ** 22
 
 const TIERS: readonly KvTier[] = ['device', 'host', 'disk']
@@ -35,7 +36,10 @@ export class KvEventPublisher {
     this.#heldKv = heldKv
   }
 
-  /** The events of one engine step: one batch, or several of what no frame can hold. Nothing is emitted when no router needs to know. */
+  /**
+   * Publishes the events of one engine step: one batch, or several if a frame cannot hold them. Nothing is published
+   * if routers already know everything.
+   */
   publish(dpRank: number, events: readonly KvEvent[]): void {
     const rank = this.#rankOf(dpRank)
     const news = this.#heldKv === null ? newsFor(rank, events) : events
@@ -64,7 +68,7 @@ export class KvEventPublisher {
   }
 }
 
-/** Events in order, in lists that each fit into a frame. */
+/** The events in order, divided into lists that each fit into a frame. */
 function* batchesOf(events: readonly KvEvent[], sizeMax: number): Generator<readonly KvEvent[]> {
   let batch: KvEvent[] = []
   let size = 0
@@ -88,7 +92,7 @@ function sizeOf(event: KvEvent): number {
   return head + event.hashes.length + locals
 }
 
-/** Keeps the books of them; what is left is what a router does not know. */
+/** Records the events; returns those that are new to routers. */
 function newsFor(rank: Rank, events: readonly KvEvent[]): KvEvent[] {
   const news: KvEvent[] = []
   for (const event of events) {
@@ -104,7 +108,7 @@ function storedEvents(rank: Rank): KvEvent[] {
   )
 }
 
-/** Keeps the books; returns what a router must be told, or null. */
+/** Records one event; returns what routers must be told, or null. */
 function applyTo(rank: Rank, event: KvEvent): KvEvent | null {
   switch (event.kind) {
     case 'cleared':

@@ -1,11 +1,11 @@
 /**
- * The worker's part in handing a KV cache over.
+ * The worker's part of the KV hand-over.
  *
- * Prefill: what the engine has computed is pinned and offered; from then on the `KvServer` owns the pin.
- * Decode: only the blocks that are lacking are pulled into the engine's store, which checks every one of them before
- * the engine can see it; all are pinned until the engine has produced its first token.
+ * Prefill: the blocks computed by the engine are pinned and offered; from then on the `KvServer` owns the pin.
+ * Decode: only missing blocks are pulled into the engine's store, which validates each of them before the engine can
+ * see it; all are pinned until the engine has produced its first token.
  *
- * Does not own: sockets, leases (see `KvServer`), where blocks are kept (the engine).
+ * Sockets and leases belong to `KvServer`, storage to the engine.
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
@@ -16,24 +16,24 @@ import { GrowingHold } from './growing-hold.ts'
 import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
-/** What a decode worker does when the offered KV cannot be had: end the request, or compute the prompt itself. */
+/** What a decode worker does if the offered KV cannot be fetched: end the request, or compute the prompt itself. */
 export type KvFailurePolicy = 'fail' | 'recompute'
 
 interface KvHandOffOptions {
   readonly clock: Clock
   readonly observe: WorkerObserver
-  /** Asked when it is needed: an engine knows its KV layout once it has started. */
+  /** Called when needed, because an engine knows its KV layout only after its start. */
   readonly source: () => KvBlockSource | undefined
   readonly leaseMs: number
   readonly pullTimeoutMs: number
   readonly onFailure: KvFailurePolicy
 }
 
-/** KV that has been taken over, or the request as it goes on without. */
+/** Fetched KV, or the request that continues without it. */
 export interface TakenKv {
   readonly request: GenerateRequest
   readonly transfer: KvTransfer
-  /** Idempotent: the engine has loaded the blocks, or will not. */
+  /** Idempotent: call when the engine has loaded the blocks, or will not. */
   release(): void
 }
 
@@ -43,7 +43,7 @@ export interface OfferAhead {
   readonly hold: GrowingHold
 }
 
-/** The ends of a KV transport that a worker has; a prefill worker offers, a decode worker pulls. */
+/** A worker's ends of a KV transport: a prefill worker offers, a decode worker pulls. */
 export interface KvEnds {
   readonly server?: KvServer
   readonly client?: KvClient
@@ -61,12 +61,12 @@ export class KvHandOff {
     this.#ends = ends
   }
 
-  /** Offers not yet pulled; what a prefill worker waits for before it leaves. */
+  /** Number of offers not pulled yet; a prefill worker waits for these before it exits. */
   get openOffers(): number {
     return this.#ends.server?.offerCount ?? 0
   }
 
-  /** Null when there is nothing that could be handed over block by block. */
+  /** Null if there are no blocks that could be handed over. */
   offer(request: GenerateRequest): KvOffer | null {
     const { server } = this.#ends
     const source = this.#options.source()
@@ -77,7 +77,7 @@ export class KvHandOff {
     return null
   }
 
-  /** Before the prompt is computed to its end. Null: it cannot be offered until it is. */
+  /** Offers the KV before the prompt is completely computed. Null: it cannot be offered until then. */
   offerAhead(request: GenerateRequest): OfferAhead | null {
     const { server } = this.#ends
     const source = this.#options.source()
@@ -92,10 +92,13 @@ export class KvHandOff {
     return { offer: this.#offer(request, server, source, hold), hold }
   }
 
-  /** The prompt is computed. Null: somebody waits for it, some of it is not held, and the offer is withdrawn. */
+  /**
+   * The prompt is computed. Null: some blocks are no longer held while a puller waits for them; the offer is
+   * withdrawn.
+   */
   complete(request: GenerateRequest, { offer, hold }: OfferAhead): KvOffer | null {
     const source = this.#options.source()
-    // A decode worker that held the prompt already has acknowledged the offer before its end.
+    // A decode worker that already had the prompt has acknowledged the offer.
     if (hold.isReleased) return offer
     if (source === undefined) return null
     hold.grow(source.pin(request.tokenIds, request.routing.cacheSalt))
@@ -138,7 +141,7 @@ export class KvHandOff {
     this.#ends.server?.withdraw(offerId)
   }
 
-  /** Rejects with a typed error, unless the policy is to compute the prompt here. */
+  /** Fetches the offered KV. Rejects with a typed error, unless the policy is to recompute the prompt. */
   async takeOver(request: GenerateRequest, signal: AbortSignal): Promise<TakenKv | null> {
     const offer = request.prefillResult?.kvOffer
     if (offer === undefined) return null
@@ -171,7 +174,7 @@ export class KvHandOff {
     }
     const startMs = clock.nowMs()
     const salt = request.routing.cacheSalt
-    // What is held already stays held while the rest is on its way.
+    // Blocks that are already held stay pinned while the others are transferred.
     const before = source.pin(request.tokenIds, salt)
     try {
       checkOffer(offer, source, request)
@@ -257,7 +260,7 @@ interface Pulled {
 
 const NOTHING_TRANSFERRED = { bytes: 0, blocksPulled: 0, blocksHeld: 0, recomputed: true }
 
-/** Nothing of a foreign or impossible offer is even asked for. */
+/** Validates an offer; nothing is pulled for an invalid or foreign one. */
 function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequest): void {
   const promptTokens = request.tokenIds.length
   const { fingerprint, blockTokens, tokenCount, blockKeys } = offer

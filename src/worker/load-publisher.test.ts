@@ -17,7 +17,7 @@ function publisher(): { sent: LoadReport[]; load: LoadPublisher } {
   return { sent, load: new LoadPublisher((one) => sent.push(one)) }
 }
 
-describe('LoadPublisher - a report per step that changed something', () => {
+describe('LoadPublisher - a report per step that changed the load', () => {
   it('each change of each rank - is reported, in order and at once', () => {
     const { sent, load } = publisher()
     const steps = [report(1), report(1, 1), report(2), report(1), report(2, 1)]
@@ -39,7 +39,7 @@ describe('LoadPublisher - a report per step that changed something', () => {
     expect(sent).toEqual([report(1), changed])
   })
 
-  it('an engine that fills the same object again - is understood', () => {
+  it('an engine that reuses the same object - is handled', () => {
     const { sent, load } = publisher()
     const step = { ...report(1) }
     load.publish(step)
@@ -50,7 +50,7 @@ describe('LoadPublisher - a report per step that changed something', () => {
 })
 
 describe('Worker - load', () => {
-  it('the simulated engine - what it reports is the truth of each step, idle at the end', async () => {
+  it('the simulated engine - reports the true load of each step, idle at the end', async () => {
     const loads: LoadReport[] = []
     const scene = new Scene({ blockTokens: 4, tokenBudget: 16, maxSequences: 1 })
     const { ports } = scene

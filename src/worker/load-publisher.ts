@@ -1,9 +1,8 @@
 /**
- * Load reports on their way to the routers: one for every engine step that changed something, none that says nothing
- * new.
+ * Publishes load reports to routers: one for every engine step that changed the load.
  *
- * They are not thinned out by time: a report leaves in the same write as the tokens of its step, and of several steps
- * in one turn of the event loop only the newest is sent. A step that changes nothing costs a comparison.
+ * Reports are not throttled: a report is sent in the same write as the tokens of its step, and of several steps in
+ * one turn of the event loop only the newest is sent. A step without change costs one comparison.
  */
 import type { LoadReport } from '../kv/index.ts'
 
@@ -18,7 +17,7 @@ export class LoadPublisher {
   publish(report: LoadReport): void {
     const sent = this.#sent.get(report.dpRank)
     if (sent !== undefined && isSameLoad(report, sent)) return
-    // A copy: an engine may fill the same object again.
+    // A copy, because an engine may reuse the object.
     const copy = { ...report }
     this.#sent.set(report.dpRank, copy)
     this.#emit(copy)

@@ -45,7 +45,7 @@ function slowDiscovery(): {
 }
 
 describe('Membership', () => {
-  it('two who join at once - make one entry, and leaving takes it away', async () => {
+  it('two concurrent joins - make one entry, and leaving removes it', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
     const joined = [membership.join(), membership.join()]
     await letThrough()
@@ -56,7 +56,7 @@ describe('Membership', () => {
     expect(membership.isOut).toBe(true)
   })
 
-  it('leaving while it joins - waits for the entry and takes it away', async () => {
+  it('leaving during a join - waits for the entry and removes it', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
     const joined = membership.join()
     expect(membership.isMember).toBe(false)
@@ -68,7 +68,7 @@ describe('Membership', () => {
     expect(membership.isOut).toBe(true)
   })
 
-  it('after close - joins no more, but leaves', async () => {
+  it('after close - does not join any more, but leaves', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
     const joined = membership.join()
     await letThrough()
@@ -80,7 +80,7 @@ describe('Membership', () => {
     expect(membership.isOut).toBe(true)
   })
 
-  it('an entry that cannot be made - leaves nothing behind, a second try may work', async () => {
+  it('an entry that cannot be created - leaves nothing behind, and a retry may succeed', async () => {
     let fails = true
     const membership = new Membership(
       () =>
@@ -96,7 +96,7 @@ describe('Membership', () => {
     expect(membership.isMember).toBe(true)
   })
 
-  it('several reasons to be away - it comes back when the last of them has ended', async () => {
+  it('several reasons to be absent - it rejoins when the last of them has ended', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
     const joined = membership.join()
     await letThrough()
@@ -111,7 +111,7 @@ describe('Membership', () => {
     expect(entries.size).toBe(1)
   })
 
-  it('away before it has joined - it joins when that has ended', async () => {
+  it('absent before it has joined - it joins when the reason has ended', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
     await membership.leave('engine-away')
     await membership.join()

@@ -1,9 +1,9 @@
 /**
- * A worker's entry in discovery, which comes and goes: registered when it serves, gone while it drains or sleeps or its engine
- * is away. Each of these is a reason of its own: it comes back when none is left.
+ * A worker's entry in discovery: registered while it serves; removed while it is drained or asleep or its engine is
+ * away. Each of these is a separate reason for absence; the worker rejoins when no reason is left.
  *
- * Coming and going take turns, and nothing is registered once the worker shuts down: an entry that nobody holds any more
- * would be renewed for ever and send requests to a worker that is not there.
+ * Joining and leaving are serialised, and nothing is registered after the shutdown has begun: an orphaned entry would
+ * be renewed forever and attract requests to a worker that no longer exists.
  */
 import { BatonError } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
@@ -21,7 +21,7 @@ export class Membership {
   readonly #absences = new Set<AbsenceReason>()
   #isClosed = false
 
-  /** `onChange`: it is registered now, or no longer. */
+  /** `onChange` is called with whether the worker is registered. */
   constructor(
     register: (card: WorkerCard) => Promise<Registration>,
     card: WorkerCard,
@@ -42,7 +42,8 @@ export class Membership {
   }
 
   /**
-   * Idempotent. `ended` is no reason any more; with another one it stays out. Rejects with `request.conflict` after `close`.
+   * Idempotent. Removes the reason `ended`; with another reason the worker stays out. Rejects with `request.conflict`
+   * after `close`.
    */
   async join(ended?: AbsenceReason): Promise<void> {
     this.#joining++
@@ -60,7 +61,7 @@ export class Membership {
     }
   }
 
-  /** Idempotent. When it rejects, the worker counts as registered still: a second try makes sense. */
+  /** Idempotent. If it rejects, the worker still counts as registered, and a second try is possible. */
   async leave(reason?: AbsenceReason): Promise<void> {
     await this.#inTurn(async () => {
       if (this.#registration !== null) {
@@ -72,7 +73,7 @@ export class Membership {
     })
   }
 
-  /** From now on it can only leave. */
+  /** From now on the worker can only leave. */
   close(): void {
     this.#isClosed = true
   }

@@ -1,6 +1,6 @@
 /**
- * The parts of a worker that exist only once its engine runs and it has an address: its card, its membership in
- * discovery, the drain that an administrator asks for, and the canary (the health probe through the engine).
+ * The parts of a worker that exist only after its engine runs and it has an address: card, membership in discovery,
+ * admin drain, and canary (the health probe through the engine).
  */
 import type { BatonError } from '../base/index.ts'
 import { assert } from '../base/index.ts'
@@ -48,7 +48,7 @@ export function createStanding(options: ServingStateOptions): ServingState {
   return { card, membership, admin, controls, canary: createCanary(options) }
 }
 
-/** The user's canary prompt takes precedence over the engine's; null disables it. */
+/** A configured canary prompt takes precedence over the engine's own; null disables the probe. */
 function createCanary({ worker, admission, onCanary }: ServingStateOptions): Canary | null {
   const { clock, engine } = worker
   const limits = limitsOf(worker)

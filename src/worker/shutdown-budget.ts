@@ -1,8 +1,8 @@
 /**
- * One budget for the whole way down, armed once at the signal and never reset.
+ * One time budget for the whole shutdown, started once at the signal and never reset.
  *
- * Every stage may take the smaller of its own cap and what is left. Cleanup is the exception: it always gets a
- * floor, because an engine that is not cleaned up may hold a device.
+ * Each stage may use the smaller of its own limit and what is left. Only cleanup always gets a minimum, because an
+ * engine that is not cleaned up may keep a device occupied.
  */
 import type { Clock } from '../base/index.ts'
 
@@ -24,14 +24,14 @@ export interface StageReport {
 }
 
 export interface ShutdownConfig {
-  /** From the signal to the end of the last stage. */
+  /** From the signal to the end of the last stage, in milliseconds. */
   readonly totalMs: number
-  /** Still serving while routers learn that this worker leaves. */
+  /** Time to keep serving while routers learn that this worker leaves, in milliseconds. */
   readonly routerGraceMs: number
   readonly inflightMs: number
   readonly kvTransferMs: number
   readonly cleanupMs: number
-  /** A process that is still there so long after `totalMs` exits with 70. */
+  /** A process that still runs this long after `totalMs` exits with code 70. */
   readonly forceExitAfterMs: number
 }
 

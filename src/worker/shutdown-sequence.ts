@@ -1,8 +1,8 @@
 /**
- * The way down, in order: unregister → router_grace → stop_admission → inflight → kv_transfer → cleanup.
+ * The shutdown in order: unregister → router_grace → stop_admission → inflight → kv_transfer → cleanup.
  *
- * Owns: the order, who may take how long, and the report. Does not own: what each stage does (`ShutdownWork`).
- * No stage can make another one not happen; what fails is reported and the next one begins.
+ * Owns the order, the time limits and the report; what a stage does is in `ShutdownWork`. No stage can prevent a
+ * later one: a failure is reported and the next stage begins.
  */
 import { BatonError, sleep, withDeadline } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
@@ -10,19 +10,19 @@ import { ShutdownBudget } from './shutdown-budget.ts'
 import type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
 
 interface ShutdownWork {
-  /** Null when the worker is not registered. */
+  /** Null if the worker is not registered. */
   readonly unregister: (() => Promise<void>) | null
-  /** False when it never admitted anybody. */
+  /** False if no request was ever admitted. */
   readonly wasServing: boolean
-  /** Aborted when there is no time to wait any more: what is waited for then counts as `cancelled`. */
+  /** Aborted if there is no time left to wait; stages that are waiting then end as `cancelled`. */
   readonly hurried: AbortSignal
   stopAdmission(): Promise<void>
   whenIdle(): Promise<void>
-  /** Never rejects. The engine's own `drain`, which `stopAdmission` has begun. */
+  /** Never rejects. Completion of the engine's `drain`, which `stopAdmission` has started. */
   whenEngineDrained(): Promise<void>
-  /** The in-flight time is over: ends what is left with `backend.engine_shutdown`. */
+  /** The in-flight time is over: ends the remaining requests with `backend.engine_shutdown`. */
   failInFlight(): void
-  /** 'skip': not a prefill worker; null: cannot tell. */
+  /** 'skip': not a prefill worker; null: unknown. */
   isKvQuiescent(): boolean | null | 'skip'
   cleanup(): Promise<void>
 }
@@ -56,7 +56,7 @@ export async function runShutdown(
     return { reason: kind === 'done' ? 'completed' : kind }
   }
 
-  /** The engine's `drain` may take what is left of the whole budget: cleanup never begins under it. */
+  /** The engine's `drain` may use the rest of the budget: cleanup never starts during it. */
   const afterDrain = async (outcome: StageOutcome): Promise<StageOutcome> => {
     const { kind } = await withDeadline(
       clock,
@@ -99,12 +99,12 @@ interface StageOutcome {
   readonly note?: string
 }
 
-/** One for each wait: a promise that stays would keep everybody who has ever waited for it. */
+/** A new promise per wait: a shared one would keep references to everyone who ever waited for it. */
 const never = (): Promise<never> => new Promise(() => undefined)
 
 const SKIPPED: StageOutcome = { reason: 'skipped' }
 
-/** An error of a stage is reported in its report: the way down goes on. */
+/** An error of a stage goes into its report; the shutdown continues. */
 async function settle(body: () => Promise<StageOutcome>): Promise<StageOutcome> {
   try {
     return await body()

@@ -1,8 +1,8 @@
 /**
- * Notices an engine that holds requests and gives no sign of life.
+ * Detects an engine that has requests but shows no sign of life.
  *
- * A single request may wait long behind others, so it is the engine as a whole that is watched: any item of any
- * request and any load report is a sign of life. One timer per worker; a token costs nothing here.
+ * A single request may wait long for others, so the engine as a whole is watched: any item of any request and any
+ * load report is a sign of life. One timer per worker; no cost per token.
  */
 import type { Clock, Timer } from '../base/index.ts'
 
@@ -11,11 +11,11 @@ const CHECKS_PER_TIMEOUT = 4
 interface StallWatchOptions {
   readonly clock: Clock
   readonly stallTimeoutMs: number
-  /** Grows when the engine does anything. */
+  /** A counter that increases with any activity of the engine. */
   readonly progress: () => number
   /** There are requests; without any the watch sleeps until `wake`. */
   readonly isBusy: () => boolean
-  /** The engine owes something: not every request waits for its reader, or for KV of another worker. */
+  /** The engine is expected to act: not all requests are waiting for their reader, or for KV of another worker. */
   readonly isEngineDue: () => boolean
   readonly onStalled: (stalledMs: number) => void
 }
@@ -35,7 +35,7 @@ export class StallWatch {
     return this.#isStalled
   }
 
-  /** Called when a request comes in: an idle worker needs no timer. */
+  /** Called when a request arrives; an idle worker has no timer. */
   wake(): void {
     if (this.#timer !== null || this.#options.stallTimeoutMs === Infinity) return
     this.#progressSeen = this.#options.progress()

@@ -1,11 +1,9 @@
-/**
- * Makes a worker's card from its engine's configuration and the address that it listens on.
- */
+/** Builds a worker's card from its engine's configuration and the address on which it listens. */
 import type { EngineConfig, WorkerCard } from '../request/index.ts'
 import type { WorkerOptions } from './worker-options.ts'
 import type { WorkerAddress } from './worker-ports.ts'
 
-/** Decode workers take their KV from others: what they hold tells a router nothing about where to prefill. */
+/** Decode workers fetch their KV from others, so their cache says nothing about where to prefill. */
 export function publishesKvEvents(options: WorkerOptions, engine: EngineConfig): boolean {
   return (
     options.mode !== 'decode' &&

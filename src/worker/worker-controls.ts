@@ -1,8 +1,9 @@
 /**
- * Named operations of an administrator on the engine (`/engine/control/<name>`).
+ * Named admin operations on the engine (`/engine/control/<name>`).
  *
- * Most go straight to the engine. Two kinds touch discovery, and those run one after the other: what puts the engine
- * to sleep takes the worker out of discovery first; what wakes it puts the worker back, if the engine says it is awake.
+ * Most are passed to the engine. Two kinds affect discovery and are serialised: operations that put the engine to
+ * sleep first remove the worker from discovery; operations that wake it register the worker again, if the engine
+ * reports that it is awake.
  */
 import { BatonError } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
@@ -23,7 +24,7 @@ export class WorkerControls {
     this.#isRunning = isRunning
   }
 
-  /** Throws `request.not_found` for what the engine does not offer, `request.conflict` when the worker is not running. */
+  /** Throws `request.not_found` if the engine has no such operation, `request.conflict` if the worker is not running. */
   async run(name: string, body: unknown): Promise<unknown> {
     const controls = this.#engine.controls ?? {}
     const control = Object.hasOwn(controls, name) ? controls[name] : undefined
@@ -59,7 +60,7 @@ export class WorkerControls {
   }
 }
 
-/** An answer that reports an error, or an engine that sleeps on, does not bring the worker back. */
+/** A reply that reports an error, or an engine that still sleeps, does not register the worker again. */
 function isAwake(answer: unknown): boolean {
   if (typeof answer !== 'object' || answer === null) return true
   const { status, success, is_sleeping } = answer as Record<string, unknown>

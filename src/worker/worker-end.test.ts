@@ -6,8 +6,8 @@ import type { SimFault } from '../simengine/index.ts'
 const slow: SimFault = { kind: 'slow', restMs: 1_000 }
 const hangAt = (atToken: number): SimFault => ({ kind: 'hang', atToken })
 
-describe('Worker - going down', () => {
-  it('idle - goes through every stage in order and ends with 0', async () => {
+describe('Worker - shutdown', () => {
+  it('idle - goes through every stage in order and ends with exit code 0', async () => {
     const scene = new Scene()
     await scene.start()
     const report = await scene.clock.runUntil(scene.worker.stop())
@@ -25,7 +25,7 @@ describe('Worker - going down', () => {
     expect(scene.worker.state).toBe('stopped')
   })
 
-  it('during the grace time - serves; after it - refuses; what is in flight is finished', async () => {
+  it('during the grace time it serves, afterwards it refuses; requests in flight are completed', async () => {
     const scene = new Scene()
     await scene.start()
     const first = scene.serve(requestOf('a', { extra: { simFault: slow } }))
@@ -41,7 +41,7 @@ describe('Worker - going down', () => {
     expect(report.exitCode).toBe(0)
   })
 
-  it('a request that outlives the budget - ends with engine_shutdown, so that it can migrate', async () => {
+  it('a request that exceeds the budget - ends with engine_shutdown, so that it can migrate', async () => {
     const scene = new Scene({}, { shutdown: { totalMs: 10_000, routerGraceMs: 1_000 } })
     await scene.start()
     const { reply } = scene.serve(requestOf('a', { extra: { simFault: hangAt(1) } }))
@@ -52,7 +52,7 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(10_000)
   })
 
-  it('a cleanup that never ends - is given up after its floor, exit code 1', async () => {
+  it('a cleanup that never ends - is abandoned after its minimum time, exit code 1', async () => {
     const scene = new Scene({}, { shutdown: { totalMs: 1_000, routerGraceMs: 0 } })
     scene.engine.cleanup = () => new Promise<void>(() => undefined)
     await scene.start()
@@ -62,7 +62,7 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(5_000)
   })
 
-  it('a prefill engine that cannot tell - is waited for, and the report says so', async () => {
+  it('a prefill engine with unknown KV state - is waited for, and the report says so', async () => {
     const scene = new Scene(
       {},
       { mode: 'prefill', shutdown: { routerGraceMs: 0, kvTransferMs: 2_000 } },
@@ -74,7 +74,7 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(2_000)
   })
 
-  it('a prefill engine that fails to tell - is waited for like one that cannot, told of once', async () => {
+  it('a prefill engine whose isQuiescent throws - is treated as unknown, and the fault is reported once', async () => {
     const scene = new Scene(
       {},
       { mode: 'prefill', shutdown: { routerGraceMs: 0, kvTransferMs: 2_000 } },
@@ -89,7 +89,7 @@ describe('Worker - going down', () => {
     expect(scene.kinds().filter((kind) => kind === 'engine-fault')).toHaveLength(1)
   })
 
-  it('hurried - waits for nothing more, but cleans up', async () => {
+  it('hurried - stops waiting, but cleans up', async () => {
     const scene = new Scene()
     await scene.start()
     const { reply } = scene.serve(requestOf('a', { extra: { simFault: hangAt(1) } }))
@@ -110,7 +110,7 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(1_000)
   })
 
-  it('stop twice - is one way down', async () => {
+  it('stop twice - is one shutdown', async () => {
     const scene = new Scene()
     await scene.start()
     expect(scene.worker.stop()).toBe(scene.worker.stop())
@@ -120,7 +120,7 @@ describe('Worker - going down', () => {
 })
 
 describe('Worker - administrator', () => {
-  it('drain and resume - leaves discovery, empties, comes back', async () => {
+  it('drain and resume - leaves discovery, becomes empty, returns', async () => {
     const scene = new Scene()
     await scene.start()
     const { reply } = scene.serve(requestOf('a', { extra: { simFault: slow } }))
@@ -135,7 +135,7 @@ describe('Worker - administrator', () => {
     expect(scene.serve(requestOf('c')).reply.failure).toBeNull()
   })
 
-  it('resume while draining - overtakes the drain for good', async () => {
+  it('resume while draining - cancels the drain for good', async () => {
     const scene = new Scene()
     await scene.start()
     await scene.worker.drain()
@@ -145,7 +145,7 @@ describe('Worker - administrator', () => {
     expect(scene.serve(requestOf('a')).reply.failure).toBeNull()
   })
 
-  it('stop while a resume is under way - leaves no entry behind, no timer either', async () => {
+  it('stop during a resume - leaves neither an entry nor a timer behind', async () => {
     const scene = new Scene()
     await scene.start()
     await scene.worker.drain()
@@ -157,7 +157,7 @@ describe('Worker - administrator', () => {
     expect(scene.clock.nextMs).toBeNull()
   })
 
-  it('stopping - can be neither drained nor resumed', async () => {
+  it('while stopping - can be neither drained nor resumed', async () => {
     const scene = new Scene()
     await scene.start()
     const stopped = scene.worker.stop()
@@ -167,7 +167,7 @@ describe('Worker - administrator', () => {
     await scene.clock.runUntil(stopped)
   })
 
-  it('a control of the engine - is called by name; an unknown one is named in the error', async () => {
+  it('an operation of the engine - is called by name; an unknown one is named in the error', async () => {
     const scene = new Scene()
     await scene.start()
     expect(await scene.worker.control('clear_kv_blocks', {})).toEqual({ status: 'ok' })
@@ -178,7 +178,7 @@ describe('Worker - administrator', () => {
 })
 
 describe('Worker - probe', () => {
-  it('an idle worker whose engine stops answering - is not ready until it answers again', async () => {
+  it('an idle worker whose engine stops responding - is not ready until it responds again', async () => {
     let isSick = true
     const scene = new Scene(
       { faultFor: (request) => (request.isProbe === true && isSick ? hangAt(0) : undefined) },
@@ -193,7 +193,7 @@ describe('Worker - probe', () => {
     await scene.clock.runUntil(scene.worker.stop({ routerGraceMs: 0 }))
   })
 
-  it('an engine that never lets go of a probe - is not asked again', async () => {
+  it('an engine that never returns from a probe - is not probed again', async () => {
     const scene = new Scene(
       {},
       { canary: requestOf('probe'), limits: { canaryIdleMs: 1_000, canaryTimeoutMs: 500 } },
@@ -214,7 +214,7 @@ describe('Worker - probe', () => {
 })
 
 describe("Worker - the engine's own drain", () => {
-  it('comes to its end before cleanup begins', async () => {
+  it('completes before cleanup begins', async () => {
     const scene = new Scene({}, { shutdown: { routerGraceMs: 0 } })
     const { clock } = scene
     let drainedMs = -1
@@ -230,7 +230,7 @@ describe("Worker - the engine's own drain", () => {
     expect(scene.stages()).toContain('inflight completed')
   })
 
-  it('never ends - has what is left of the budget, and the report says so', async () => {
+  it('never completes - gets the rest of the budget, and the report says so', async () => {
     const scene = new Scene({}, { shutdown: { routerGraceMs: 0, totalMs: 8_000, inflightMs: 100 } })
     scene.engine.drain = () => new Promise(() => undefined)
     await scene.start()

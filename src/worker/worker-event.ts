@@ -1,6 +1,6 @@
 /**
- * What a worker reports while it lives. The worker decides and counts nothing for people: `host` turns these into
- * log lines and metrics.
+ * The events that a worker reports. The worker writes no logs and counts no metrics; room `host` derives both from
+ * these.
  */
 import type { ErrorValue } from '../base/index.ts'
 import type { FinishReason, GenerateRequest, KvTransfer } from '../request/index.ts'
@@ -9,10 +9,10 @@ import type { ShutdownStage, StageReason } from './shutdown-budget.ts'
 
 export type WorkerState = 'init' | 'starting' | 'running' | 'draining' | 'stopped' | 'start-failed'
 
-/** On the worker's clock. */
+/** Times on the worker's clock, in milliseconds. */
 export interface RequestTimes {
   readonly admittedMs: number
-  /** Null: it ended before the engine was given it, or without a token. */
+  /** Null: the request ended before it reached the engine, or without a token. */
   readonly atEngineMs: number | null
   readonly firstTokenMs: number | null
   readonly endedMs: number
@@ -32,11 +32,11 @@ export type WorkerEvent =
       /** The first token of a request. */
       readonly kind: 'request-started'
       readonly requestId: string
-      /** From admission to the engine's start, without a KV transfer. */
+      /** From admission to the engine's start, without KV transfer. */
       readonly queuedMs: number
       /** From the engine's start to the first token. */
       readonly computeMs: number
-      /** Here and below: of the trace that the request is part of, as it came. */
+      /** Here and below: the W3C trace context of the request, as received. */
       readonly traceparent?: string
     }
   | {
@@ -49,7 +49,7 @@ export type WorkerEvent =
       readonly elapsedMs: number
       readonly traceparent?: string
       readonly times: RequestTimes
-      /** The KV that it began with. */
+      /** The KV transfer before the request began. */
       readonly transfer?: KvTransfer
     }
   | {
@@ -89,21 +89,21 @@ export type WorkerEvent =
       readonly error: ErrorValue
     }
   | { readonly kind: 'canary'; readonly healthy: boolean; readonly error?: ErrorValue }
-  /** No new requests until it is back; told in turns. */
+  /** No new requests until the engine is back; `away` alternates. */
   | { readonly kind: 'engine-away'; readonly away: boolean; readonly error?: ErrorValue }
   | { readonly kind: 'unregister-failed'; readonly error: ErrorValue }
-  /** A connection that never became an authenticated one: wrong secret, certificate or version. */
+  /** A connection that failed to authenticate: wrong secret, certificate or version. */
   | { readonly kind: 'frontend-refused'; readonly error: ErrorValue }
-  /** A frontend sends nothing here and says why: the worker differs from the others of its model. */
+  /** A frontend refuses this worker with the reason: it differs from the other workers of its model. */
   | { readonly kind: 'turned-away'; readonly error: ErrorValue }
-  /** The worker's entry was gone from discovery and has been made again, or cannot be renewed. */
+  /** The worker's entry had disappeared from discovery and was restored, or cannot be renewed. */
   | { readonly kind: 'entry-restored'; readonly why: string }
   | { readonly kind: 'renewal-failed'; readonly error: ErrorValue }
   | { readonly kind: 'engine-fault'; readonly error: ErrorValue }
 
 export type WorkerObserver = (event: WorkerEvent) => void
 
-/** What an event of a request says of its trace. */
+/** The trace context for an event of a request. */
 export function traceOf({ traceparent }: Pick<GenerateRequest, 'traceparent'>): {
   readonly traceparent?: string
 } {

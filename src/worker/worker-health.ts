@@ -1,17 +1,15 @@
-/**
- * What a worker says when it is asked how it is.
- */
+/** The health of a worker. */
 import type { AdminState } from './admin-drain.ts'
 import type { WorkerState } from './worker-event.ts'
 
 export interface WorkerHealth {
-  /** The process is worth keeping. */
+  /** The process should be kept (liveness). */
   readonly live: boolean
-  /** Requests are welcome. */
+  /** The worker takes requests (readiness). */
   readonly ready: boolean
   readonly state: WorkerState
   readonly inFlight: number
-  /** KV offers that no worker has pulled yet. */
+  /** KV offers that have not been pulled yet. */
   readonly openOffers: number
   readonly reason?: string
 }

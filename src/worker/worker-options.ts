@@ -1,6 +1,4 @@
-/**
- * What a worker may be told, and the numbers that hold when it is not.
- */
+/** The options of a worker, and their defaults. */
 import type { Clock, WorkerId } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import type { DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
@@ -11,7 +9,7 @@ import type { WorkerObserver } from './worker-event.ts'
 
 export interface WorkerOptions {
   readonly engine: Engine
-  /** What people call the engine: `llamacpp`, `sim`. */
+  /** Name of the engine kind: `llamacpp`, `sim`. */
   readonly engineName: string
   readonly mode: DisaggregationMode
   readonly workerId: WorkerId
@@ -23,31 +21,31 @@ export interface WorkerOptions {
   readonly topology?: Readonly<Record<string, string>>
   /** See `WorkerCard.weight`. */
   readonly weight?: number
-  /** It can be told to be another kind of worker. */
+  /** The worker can change its mode on request. */
   readonly changesRole?: boolean
-  /** Overrides for the engine's reported configuration, for operators of an engine that they did not write. */
+  /** Overrides of the engine's reported configuration, for operators of a third-party engine. */
   readonly describe?: ((config: EngineConfig) => EngineConfig) | undefined
-  /** Added to the engine's reported configuration, for example which parsers read its output. */
+  /** Added to the engine's reported configuration, for example which parsers its output needs. */
   readonly runtimeData?: Readonly<Record<string, unknown>>
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
-  /** Instead of the engine's own probe; null: no probe. */
+  /** Probe request instead of the engine's own; null: no probe. */
   readonly canary?: GenerateRequest | null
 }
 
 export interface WorkerLimits {
-  /** Requests at once, those waiting in the engine included; one more is refused. */
+  /** Maximum number of concurrent requests, including those queued in the engine; more are refused. */
   readonly requestsMax: number
-  /** An engine that has not started by then is given up; large models take many minutes to load. */
+  /** Deadline of the engine's start; large models take many minutes to load. */
   readonly startTimeoutMs: number
   /** An orderly stop that takes longer is ended without the engine. */
   readonly cancelTimeoutMs: number
-  /** An engine that holds requests and gives no sign of life for so long is taken for hung. */
+  /** An engine that has requests but shows no sign of life for this long counts as hung. */
   readonly stallTimeoutMs: number
   readonly kvLeaseMs: number
   readonly kvPullTimeoutMs: number
   readonly kvFailure: KvFailurePolicy
-  /** An idle worker is probed so often; Infinity: never. */
+  /** Interval of probes of an idle worker; Infinity: never. */
   readonly canaryIdleMs: number
   readonly canaryTimeoutMs: number
 }

@@ -1,6 +1,6 @@
 /**
- * What a worker needs of the world outside: an address where it can be reached, and a place where it is known.
- * `host` has the real ones; the simulator and the tests have theirs.
+ * What a worker needs from outside: a network address and a place in discovery. Room `host` provides the real ones,
+ * the simulator and tests their own.
  */
 import type {
   EngineConfig,
@@ -11,21 +11,21 @@ import type {
 import type { WorkerUplink } from '../wire/index.ts'
 import type { KvEnds } from './kv-hand-off.ts'
 
-/** Where the request plane of a worker listens. */
+/** Where the worker's request plane listens. */
 export interface WorkerAddress {
   readonly host: string
   readonly port: number
-  /** Absent: no subscribers for blocks and load. */
+  /** Absent: nobody subscribes to blocks and load. */
   readonly uplink?: WorkerUplink
-  /** Absent: the engine moves its KV itself, or not at all. */
+  /** Absent: the engine transfers its KV itself, or not at all. */
   readonly kv?: KvEnds
-  /** What the worker's model must have in common with the others of its name. */
+  /** What the worker must have in common with the other workers of its model. */
   readonly agreement?: ModelAgreement
-  /** What a frontend without the model can fetch from here. */
+  /** Tokenizer and template files that a frontend can fetch from here. */
   readonly text?: ModelTextManifest
 }
 
-/** A worker's entry in discovery. It disappears by itself when it is no longer renewed. */
+/** A worker's entry in discovery. It expires if it is not renewed. */
 export interface Registration {
   update(card: WorkerCard): Promise<void>
   /** Idempotent. Watchers are told `left` at once. */

@@ -1,8 +1,8 @@
 /**
  * One request on one worker, from admission to its single terminal item.
  *
- * Owns: the call of `engine.generate`, what becomes of its items, cancellation, and that everything the request
- * holds is given back exactly once, however it ends. Does not own: admission, the KV hand-over itself.
+ * Owns the call of `engine.generate`, the processing of its items, cancellation, and the release of everything that
+ * the request holds, exactly once however it ends. Admission and the KV hand-over itself are elsewhere.
  *
  * A token costs one await and one call; everything else here happens once per request.
  */
@@ -25,9 +25,9 @@ interface SessionOptions {
   readonly clock: Clock
   readonly handOff: KvHandOff
   readonly observe: WorkerObserver
-  /** How long an orderly stop may take before the reply is ended without the engine. */
+  /** Time limit of an orderly stop, in milliseconds; afterwards the reply is ended without the engine. */
   readonly cancelTimeoutMs: number
-  /** Called once, when the engine has let go of the request. */
+  /** Called once, when the engine has released the request. */
   readonly onFreed: (session: WorkerSession) => void
 }
 
@@ -45,10 +45,10 @@ export class WorkerSession implements ServedRequest, InFlight {
   #tokenCount = 0
   #taken: TakenKv | null = null
   #offerId: string | null = null
-  /** An offer whose last blocks the engine still owes. */
+  /** An offer whose last blocks have not been computed yet. */
   #ahead: OfferAhead | null = null
   #cancelTimer: Timer | null = null
-  /** When the engine began with the request; until it says so, when it was called. */
+  /** When the engine started the request; until it reports that, when it was called. */
   #atEngineMs: number | null = null
   #firstTokenMs: number | null = null
 
@@ -69,17 +69,17 @@ export class WorkerSession implements ServedRequest, InFlight {
     return this.#options.request.requestId
   }
 
-  /** Grows with every item of the engine; what stands still is stalled. */
+  /** Number of items from the engine; if it stops growing, the engine is stalled. */
   get itemCount(): number {
     return this.#itemCount
   }
 
-  /** The engine owes the next item: neither the reader nor another worker's KV is waited for. */
+  /** The next item is up to the engine: the session waits neither for the reader nor for another worker's KV. */
   get isAtEngine(): boolean {
     return this.#isAtEngine
   }
 
-  /** Never rejects. Resolves when the engine has let go of the request. */
+  /** Never rejects. Resolves when the engine has released the request. */
   async run(): Promise<void> {
     try {
       await this.#generate()
@@ -109,17 +109,17 @@ export class WorkerSession implements ServedRequest, InFlight {
     this.#abortEngine()
   }
 
-  /** The reader is lost: the engine's iterator is closed, which gives everything back. Nobody asked for an `abort`. */
+  /** The reader is lost: closes the engine's iterator, which releases everything. `abort` is not called. */
   drop(): void {
     if (this.#offerId !== null) this.#options.handOff.withdraw(this.#offerId)
     if (this.#finished || this.#context.isStopped) return
     this.#isDropped = true
-    // What the engine waits for need not be waited for; its next item, or its end, closes it.
+    // Interrupts waits of the engine; its next item, or its end, closes the iterator.
     this.#context.stop()
     this.#endCancelled()
   }
 
-  /** Ends the reply with an error now and asks the engine to let go: a stalled engine, a worker that goes down. */
+  /** Ends the reply with an error now and asks the engine to stop: for a stalled engine, or a shutdown. */
   fail(code: ErrorCode, message: string): void {
     if (this.#finished) return
     this.#endWithError(new BatonError(code, message))
@@ -147,7 +147,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       try {
         chunk = validator.chunk(item)
       } catch (thrown) {
-        // The reply ends now: the engine's iterator is closed next, and may take its time.
+        // The reply ends now; the engine's iterator is closed afterwards and may take its time.
         this.#endWithError(thrown)
         this.#context.kill()
         return
@@ -172,7 +172,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     if (!this.#ended) validator.end()
   }
 
-  /** The tokens of a text are what the engine says, or one for each chunk until it has said so. */
+  /** With text the number of tokens is what the engine reports; until then each chunk counts as one. */
   #countOutput({ tokenIds, text, usage }: Chunk): void {
     const hasText = text !== undefined && text !== ''
     if (tokenIds.length === 0 && !hasText) return
@@ -183,7 +183,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     if (!this.#context.hasFirstToken) this.#context.notifyFirstToken()
   }
 
-  /** A vector and no token; nothing is handed over, on a prefill worker either. */
+  /** Returns one vector and no tokens; nothing is handed over, not even on a prefill worker. */
   async #embed(request: GenerateRequest): Promise<void> {
     const { engine } = this.#options
     if (engine.embed === undefined) {
@@ -210,7 +210,7 @@ export class WorkerSession implements ServedRequest, InFlight {
 
   #abortEngine(): void {
     if (this.#aborted) return
-    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
+    // A decode engine may be receiving KV: it is aborted once it has produced a token, or not at all.
     if (this.#options.mode === 'decode' && !this.#context.hasFirstToken) return
     this.#aborted = true
     const { engine, observe } = this.#options
@@ -225,7 +225,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     }
   }
 
-  /** At the first token. */
+  /** Reports the times at the first token. */
   #tellStart(): void {
     const { clock, observe, reply, request } = this.#options
     const nowMs = clock.nowMs()
@@ -251,18 +251,18 @@ export class WorkerSession implements ServedRequest, InFlight {
       this.#options.mode === 'prefill' &&
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
-    // The prompt may have been computed without a token.
+    // The prompt may have been computed without producing a token.
     if (isPrefillDone && this.#firstTokenMs === null) this.#tellStart()
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 
-  /** The engine will have put all of the prompt into its block store when it ends. */
+  /** The engine will have stored all blocks of the prompt when it ends. */
   #isMeeting({ prefillResult }: Chunk): boolean {
     if (prefillResult?.meetsDecode !== true || this.#options.mode !== 'prefill') return false
     return prefillResult.engineParams === undefined
   }
 
-  /** Decode may begin to pull while the last of the prompt is computed. */
+  /** Offers the KV so that decode can start pulling while the last part of the prompt is computed. */
   #offerAhead(chunk: Chunk): void {
     const { handOff, reply, request } = this.#options
     if (this.#ahead !== null) return
@@ -273,7 +273,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     reply.chunk({ ...chunk, prefillResult: { ...chunk.prefillResult, kvOffer } })
   }
 
-  /** The engine's own parameters go through untouched; Baton's offer stands beside them. */
+  /** The engine's own parameters are passed on unchanged; Baton's offer is added. */
   #withOffer(chunk: Chunk): Chunk {
     const { handOff, request } = this.#options
     const ahead = this.#ahead

@@ -6,7 +6,7 @@ import type { SimEngine, SimFault } from '../simengine/index.ts'
 const slow: SimFault = { kind: 'slow', restMs: 1_000 }
 const hangAt = (atToken: number): SimFault => ({ kind: 'hang', atToken })
 
-describe('Worker - coming up', () => {
+describe('Worker - startup', () => {
   it('order - engine, address, registration; then running', async () => {
     const scene = new Scene()
     const card = await scene.start()
@@ -16,12 +16,12 @@ describe('Worker - coming up', () => {
     expect(scene.worker.health()).toMatchObject({ live: true, ready: true, inFlight: 0 })
   })
 
-  it('a decode worker - does not publish what it caches', async () => {
+  it('a decode worker - does not publish its cached blocks', async () => {
     const card = await new Scene({}, { mode: 'decode' }).start()
     expect(card.publishesKvEvents).toBe(false)
   })
 
-  it('an engine that does not start - is cleaned up once, and the reason comes out', async () => {
+  it('an engine that does not start - is cleaned up once, and the reason is reported', async () => {
     const scene = new Scene({ failStart: 'model.load_failed' })
     await expect(scene.start()).rejects.toMatchObject({ code: 'model.load_failed' })
     expect(scene.worker.state).toBe('start-failed')
@@ -38,14 +38,14 @@ describe('Worker - coming up', () => {
     expect(scene.serve(requestOf('a')).reply.failure?.code).toBe('backend.worker_draining')
   })
 
-  it('stop before start - cleans nothing up, because nothing was started', async () => {
+  it('stop before start - cleans up nothing, because nothing was started', async () => {
     const scene = new Scene()
     const report = await scene.clock.runUntil(scene.worker.stop())
     expect(report.exitCode).toBe(0)
     expect(scene.calls).toEqual([])
   })
 
-  it('stop during start - lets the engine start, then ends it without an address', async () => {
+  it('stop during start - waits for the start, then ends without an address', async () => {
     const scene = new Scene({ startupMs: 5_000 })
     const started = scene.worker.start(scene.ports)
     const refused = expect(started).rejects.toMatchObject({ code: 'backend.worker_draining' })
@@ -73,14 +73,14 @@ describe('Worker - serving', () => {
     expect(ended).toMatchObject({ finish: 'length', promptTokens: 40, outputTokens: 8 })
   })
 
-  it('one too many - is refused as overload', async () => {
+  it('one request too many - is refused as overload', async () => {
     const scene = new Scene({}, { limits: { requestsMax: 1 } })
     await scene.start()
     scene.serve(requestOf('a'))
     expect(scene.serve(requestOf('b')).reply.failure?.code).toBe('capacity.worker_overloaded')
   })
 
-  it('a typed error of the engine - arrives unchanged, as the end', async () => {
+  it('a typed error of the engine - is passed on unchanged as the end', async () => {
     const scene = new Scene()
     await scene.start()
     const fault: SimFault = { kind: 'fail', atToken: 2, code: 'backend.engine_shutdown' }
@@ -90,7 +90,7 @@ describe('Worker - serving', () => {
     expect(reply.tokens).toHaveLength(2)
   })
 
-  it('stop - ends with cancelled, tells the engine once, leaves nothing inside', async () => {
+  it('stop - ends with cancelled, aborts the engine once, leaves nothing behind', async () => {
     const scene = new Scene()
     await scene.start()
     const { reply, handle } = scene.serve(requestOf('a', { stop: { maxTokens: 1_000 } }))
@@ -105,7 +105,7 @@ describe('Worker - serving', () => {
     expect(reply.itemsAfterEnd).toBe(0)
   })
 
-  it('kill - ends the reply at once, even when the engine hangs', async () => {
+  it('kill - ends the reply at once, even if the engine hangs', async () => {
     const scene = new Scene()
     await scene.start()
     const { reply, handle } = scene.serve(requestOf('a', { extra: { simFault: hangAt(1) } }))
@@ -136,7 +136,7 @@ describe('Worker - serving', () => {
     },
   )
 
-  it('the first token - is the first chunk that has one; only then may a stopped decode request be aborted', async () => {
+  it('the first token - is in the first chunk with a token; only then may a stopped decode request be aborted', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     const { clock } = scene
     scene.engine.generate = async function* () {
@@ -156,7 +156,7 @@ describe('Worker - serving', () => {
     expect(scene.calls.filter((call) => call === 'abort a')).toHaveLength(1)
   })
 
-  it('a reader that is lost, of an engine that looks at nothing - its iterator is closed at the next item', async () => {
+  it('a lost reader with an engine that ignores stops - its iterator is closed at the next item', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     const { clock } = scene
     let closed = 0
@@ -180,7 +180,7 @@ describe('Worker - serving', () => {
     expect(scene.calls).not.toContain('abort a')
   })
 
-  it('a decode request stopped before its first token - never aborts an engine that ends without one', async () => {
+  it('a decode request stopped before its first token - does not abort an engine that ends without a token', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     await scene.start()
     const { reply, handle } = scene.serve(requestOf('a'))
@@ -190,7 +190,7 @@ describe('Worker - serving', () => {
     expect(scene.calls).not.toContain('abort a')
   })
 
-  it('a decode request stopped before its first token - is aborted with that token, if it comes', async () => {
+  it('a decode request stopped before its first token - is aborted with that token, if it arrives', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     const { clock } = scene
     scene.engine.generate = async function* () {
@@ -257,7 +257,7 @@ describe('Worker - serving', () => {
     expect(reply.tokens).toHaveLength(8)
   })
 
-  it('a prefill worker without blocks - hands the parameters of its engine through untouched', async () => {
+  it("a prefill worker without blocks - passes on the engine's parameters unchanged", async () => {
     const scene = new Scene({}, { mode: 'prefill' })
     await scene.start()
     const { reply } = scene.serve(requestOf('a', { stop: { maxTokens: 1 } }))
@@ -267,8 +267,8 @@ describe('Worker - serving', () => {
   })
 })
 
-describe('Worker - an engine that is away for a time', () => {
-  it('what runs goes on, the worker leaves discovery and comes back with the engine', async () => {
+describe('Worker - an engine that is temporarily unavailable', () => {
+  it('running requests continue, the worker leaves discovery and rejoins with the engine', async () => {
     const scene = new Scene()
     await scene.start()
     const { observer } = scene
@@ -287,7 +287,7 @@ describe('Worker - an engine that is away for a time', () => {
     expect(away).toMatchObject([{ away: true }, { away: false }])
   })
 
-  it('a drain meanwhile - the engine that is back does not end it', async () => {
+  it("a drain meanwhile - is not ended by the engine's return", async () => {
     const scene = new Scene()
     await scene.start()
     scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
@@ -299,7 +299,7 @@ describe('Worker - an engine that is away for a time', () => {
     expect(scene.worker.status().isRegistered).toBe(true)
   })
 
-  it('a stop meanwhile - it does not come back', async () => {
+  it('a stop meanwhile - it does not rejoin', async () => {
     const scene = new Scene()
     await scene.start()
     scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
@@ -321,7 +321,7 @@ describe('Worker - a hung engine', () => {
     expect(scene.kinds()).toContain('engine-stalled')
   })
 
-  it('a reader that does not read - is no fault of the engine', async () => {
+  it('a reader that does not read - is not a fault of the engine', async () => {
     const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
     await scene.start()
     const { reply } = scene.serve(requestOf('a'))
@@ -333,7 +333,7 @@ describe('Worker - a hung engine', () => {
     expect(reply.terminal?.finish).toBe('length')
   })
 
-  it('an engine that is only slow - is left alone', async () => {
+  it('a slow engine - is not stopped', async () => {
     const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
     await scene.start()
     const { reply } = scene.serve(requestOf('a', { extra: { simFault: slow } }))
@@ -343,7 +343,7 @@ describe('Worker - a hung engine', () => {
   })
 })
 
-describe('Worker - an engine that is wrong about itself', () => {
+describe('Worker - an engine with an invalid configuration', () => {
   it.each([
     ['contextLength', -5],
     ['contextLength', 0],
@@ -366,7 +366,7 @@ describe('Worker - an engine that is wrong about itself', () => {
     expect(scene.calls).toEqual(['start', 'cleanup'])
   })
 
-  it('a start that hangs - is given up at its deadline and cleaned up', async () => {
+  it('a start that hangs - is abandoned at its deadline and cleaned up', async () => {
     const scene = new Scene({}, { limits: { startTimeoutMs: 60_000 } })
     scene.engine.start = () => new Promise(() => undefined)
     await expect(scene.start()).rejects.toMatchObject({ code: 'backend.response_timeout' })
@@ -375,7 +375,7 @@ describe('Worker - an engine that is wrong about itself', () => {
     expect(scene.calls).toEqual(['start', 'cleanup'])
   })
 
-  it('a start and a cleanup that hang - end all the same', async () => {
+  it('a start and a cleanup that hang - end nevertheless', async () => {
     const scene = new Scene({}, { limits: { startTimeoutMs: 1_000 }, shutdown: { cleanupMs: 500 } })
     scene.engine.start = () => new Promise(() => undefined)
     scene.engine.cleanup = () => new Promise(() => undefined)
@@ -383,7 +383,7 @@ describe('Worker - an engine that is wrong about itself', () => {
     expect(scene.clock.nowMs()).toBe(1_500)
   })
 
-  it('a stop while the start hangs - waits for it as long as for everything, then cleans up', async () => {
+  it('a stop while the start hangs - waits as long as a whole shutdown, then cleans up', async () => {
     const scene = new Scene({}, { shutdown: { totalMs: 10_000 } })
     scene.engine.start = () => new Promise(() => undefined)
     const started = scene.worker.start(scene.ports)

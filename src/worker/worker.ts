@@ -1,11 +1,11 @@
 /**
- * A worker: an engine with an address, a place in discovery and a life that ends well.
+ * A worker: an engine with an address, an entry in discovery and an orderly shutdown.
  *
  *   init → starting → running → draining → stopped
- *              └→ start-failed  (cleanup has run then, too)
+ *               └→ start-failed  (after cleanup has run)
  *
- * Owns: the order of coming up and going down, who is admitted, and that `cleanup` runs exactly once.
- * Does not own: sockets, files, signals, the process (room `host`).
+ * Owns the order of startup and shutdown, admission, and that `cleanup` runs exactly once. Sockets, files, signals
+ * and the process belong to room `host`.
  */
 import { assert, BatonError, InFlightSet, withDeadline } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
@@ -106,8 +106,8 @@ export class Worker implements WorkerHandler {
   }
 
   /**
-   * Rejects when the engine does not start, the address cannot be had, registration fails, or `stop` came first. Of
-   * the first three, cleanup has run when it rejects; nothing is left to be stopped.
+   * Rejects if the engine does not start, the address is not available, registration fails, or `stop` was called. In
+   * the first three cases cleanup has run, and nothing is left to be stopped.
    */
   start(ports: WorkerPorts): Promise<WorkerCard> {
     assert(this.#state === 'init', 'a worker starts once')
@@ -154,7 +154,7 @@ export class Worker implements WorkerHandler {
     return this.#reports.loadSnapshot()
   }
 
-  /** Null: not registered, so it gets no requests. */
+  /** Null: not registered, so the worker gets no requests. */
   memberCard(): WorkerCard | null {
     const serving = this.#serving
     return serving?.membership.isMember === true ? serving.card : null
@@ -165,7 +165,7 @@ export class Worker implements WorkerHandler {
     const reason = isStalled
       ? 'the engine gives no sign of life'
       : (this.#absence.text ?? this.#unhealthy)
-    // While an administrator's drain leaves routers time to hear of it, requests are admitted and no longer welcome.
+    // During the grace time of an admin drain requests are still admitted, but the worker is not ready any more.
     const isDrained = (this.#serving?.admin.state ?? 'serving') !== 'serving'
     const isServing = this.#state === 'running' && this.#admission.isAccepting && !isDrained
     return {
@@ -188,7 +188,7 @@ export class Worker implements WorkerHandler {
     }
   }
 
-  /** Leaves discovery and, after the grace time, admits no requests; the process stays. */
+  /** Leaves discovery and, after the grace time, admits no requests; the process keeps running. */
   async drain(graceMsLeast = 0): Promise<WorkerStatus> {
     await this.#running().admin.drain(graceMsLeast)
     return this.status()
@@ -199,7 +199,7 @@ export class Worker implements WorkerHandler {
     return this.status()
   }
 
-  /** Whoever keeps it wants it in the fleet, or no longer. It leaves discovery only: what runs goes on. */
+  /** The operator wants the worker in the fleet, or not. It only leaves discovery; running requests continue. */
   async setWanted(isWanted: boolean): Promise<void> {
     const { membership } = this.#running()
     await (isWanted ? membership.join('unwanted') : membership.leave('unwanted'))
@@ -209,13 +209,13 @@ export class Worker implements WorkerHandler {
     return await this.#running().controls.run(name, body)
   }
 
-  /** Goes down in order and within one budget. Idempotent; waits for a start that is under way. */
+  /** Shuts down in order and within one budget. Idempotent; waits for a start in progress. */
   stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
     this.#stopping ??= this.#takeDown(shutdownOf(this.#options, overrides))
     return this.#stopping
   }
 
-  /** A stop that is under way waits for nothing more; cleanup still gets its time. Before `stop`: does nothing. */
+  /** Makes a shutdown in progress stop waiting; cleanup still gets its time. Before `stop`: no effect. */
   hurry(): void {
     if (this.#stopping !== null) this.#hurried.abort()
   }
@@ -232,7 +232,7 @@ export class Worker implements WorkerHandler {
       const serving = this.#serveWith(ports, config, address)
       this.#serving = serving
       this.#refuseWhenStopping()
-      // Open before anybody can know the address: no request that is routed here is turned away.
+      // Opens before the address is published, so that no routed request is refused.
       this.#admission.open()
       await serving.membership.join()
       this.#refuseWhenStopping()
@@ -305,7 +305,7 @@ export class Worker implements WorkerHandler {
     return report
   }
 
-  /** A start that is under way may end well; one that hangs has as long as the whole way down. */
+  /** A start in progress may still succeed; one that hangs gets the time of the whole shutdown. */
   async #endStarting(totalMs: number): Promise<void> {
     const { clock } = this.#options
     const { kind } = await withDeadline(clock, totalMs, this.#starting, this.#hurried.signal)
@@ -326,7 +326,7 @@ export class Worker implements WorkerHandler {
   async #stopAdmission(): Promise<void> {
     this.#admission.close()
     this.#reports.drain()
-    // Told now, waited for together with what is in flight.
+    // Started here, awaited together with the requests in flight.
     this.#engine.drain()
     await Promise.resolve()
   }
@@ -339,7 +339,7 @@ export class Worker implements WorkerHandler {
     try {
       return engine.isQuiescent()
     } catch (thrown) {
-      // An engine that fails to tell cannot tell; KV may still be in transfer.
+      // If the engine's method throws, the state is unknown; KV may still be in transfer.
       if (!this.#quiescenceFailed) this.#reportFault(thrown)
       this.#quiescenceFailed = true
       return null

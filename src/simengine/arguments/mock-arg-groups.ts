@@ -1,8 +1,8 @@
 /**
- * Arguments that mean something only together: offload tiers, memory fractions, and the parts of one engine type.
+ * Arguments that are meaningful only in groups: offload tiers, memory fractions, and the settings of one engine type.
  *
- * A part that could have no effect (a bandwidth of a tier that is not there, a fraction of an unknown memory) is
- * refused by name: a simulation that silently leaves something out is worse than none.
+ * An argument that would have no effect (the bandwidth of a missing tier, a fraction of an unknown memory size) is
+ * refused by name: a simulation that silently ignores a setting would mislead.
  */
 import { isRecord } from '../../base/index.ts'
 import { countOf, flagOf, numberOf, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
@@ -84,8 +84,8 @@ export const MEMORY_ARGS: readonly string[] = [
 ]
 
 /**
- * How many blocks fit into the part of the memory that is the KV cache's. Of vLLM and SGLang the fraction is of all
- * memory and holds the weights as well; of TensorRT-LLM it is of what the weights leave.
+ * Number of blocks that fit into the KV cache's share of the memory. For vLLM and SGLang the fraction is of the whole
+ * memory and includes the weights; for TensorRT-LLM it is of what the weights leave.
  */
 export function memoryBlocks(args: Args, engineType: string, blockTokens: number): number | null {
   const given = MEMORY_ARGS.filter((name) => isGiven(args, name))
@@ -114,7 +114,7 @@ export const SPECULATION_ARGS: readonly string[] = [
   'aic_mtp_seed',
 ]
 
-/** The seed is there by default: it asks for nothing without drafts. */
+/** The seed has a default, so it alone does not enable speculation. */
 export function speculationOf(args: Args): Pick<SchedulerOptions, 'speculation'> {
   const { aic_nextn: drafts, aic_nextn_accept_rates: rates } = args
   const { aic_mtp_seed: givenSeed = 42 } = args
@@ -159,7 +159,7 @@ export function broadcastOf(
   return { ...written, kvReplayPort: countOf('zmq_replay_port', replay, 0, 65_535) }
 }
 
-/** The `sglang` and `trtllm` objects belong to their engine type; one of them alone chooses it. */
+/** The `sglang` and `trtllm` objects belong to their engine type; one of them alone selects it. */
 export function engineTypeOf(args: Args): 'vllm' | 'sglang' | 'trtllm' {
   const parts = (['sglang', 'trtllm'] as const).filter((name) => isGiven(args, name))
   const [part, second] = parts
@@ -211,12 +211,12 @@ export function checkTrtllm(trtllm: unknown): void {
   }
 }
 
-/** Null and 0 mean that there is none. */
+/** Null and 0 mean that there are none. */
 function blocksOf(args: Args, name: string): number {
   return args[name] === undefined || args[name] === null ? 0 : countOf(name, args[name], 0)
 }
 
-/** Set to something that asks for something. */
+/** True if the argument is set to a value that has an effect. */
 function isGiven(args: Args, name: string): boolean {
   const value = args[name]
   return value !== undefined && value !== null && value !== false

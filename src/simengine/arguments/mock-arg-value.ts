@@ -1,6 +1,4 @@
-/**
- * Readers of single arguments: each gives the typed value or refuses it by name (`config.invalid`).
- */
+/** Readers of single arguments: each returns the typed value or refuses it by name (`config.invalid`). */
 import { BatonError } from '../../base/index.ts'
 
 export function refuse(name: string, value: unknown, wanted: string): never {

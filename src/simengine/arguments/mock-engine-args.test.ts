@@ -81,8 +81,8 @@ const DEFAULTS = {
   has_perf_model: null,
 }
 
-describe('mockEngineOptions - what it takes', () => {
-  it('every argument of the reference with its default - is the engine that one gets without any', () => {
+describe('mockEngineOptions - accepted arguments', () => {
+  it('every argument of the reference at its default - gives the same engine as no arguments', () => {
     const { handOffTimeoutMs, mode, ...rest } = mockEngineOptions(DEFAULTS)
     const { timing, ...config } = createSchedulerConfig(rest)
     const { timing: plain, ...without } = createSchedulerConfig()
@@ -91,7 +91,7 @@ describe('mockEngineOptions - what it takes', () => {
     expect(timing.prefillMs(batch)).toBe(plain.prefillMs(batch))
   })
 
-  it('turns - by default none; what is left out is the engine’s default', () => {
+  it("turns - off by default; omitted fields have the engine's defaults", () => {
     expect(mockEngineOptions({ turns: null }).turns).toBeUndefined()
     expect(mockEngineOptions({ turns: {} }).turns).toEqual({})
     expect(
@@ -99,7 +99,7 @@ describe('mockEngineOptions - what it takes', () => {
     ).toEqual({ outputTokens: 80, spread: 0, toolCalls: 1 })
   })
 
-  it('the known arguments, whatever their case', () => {
+  it('known arguments - are accepted in any letter case', () => {
     const options = mockEngineOptions({
       engine_type: 'SGLang',
       num_gpu_blocks: 100,
@@ -142,21 +142,21 @@ describe('mockEngineOptions - what it takes', () => {
     })
   })
 
-  it('an object of one engine type alone - chooses it', () => {
+  it('an object of one engine type alone - selects that engine type', () => {
     const policy = { capacity_scheduler_policy: 'guaranteed_no_evict' }
     expect(mockEngineOptions({ trtllm: policy }).engineType).toBe('trtllm')
     expect(mockEngineOptions({ engine_type: 'trtllm', trtllm: policy }).engineType).toBe('trtllm')
     expect(mockEngineOptions({ sglang: {} }).engineType).toBe('sglang')
   })
 
-  it('ports for KV events - also that of the batches that were missed', () => {
+  it('ports for KV events - including the replay port', () => {
     const ports = { zmq_kv_events_port: 5557, zmq_replay_port: 0 }
     expect(mockEngineOptions(ports)).toMatchObject({ kvEventsPort: 5557, kvReplayPort: 0 })
     const { kvReplayPort, kvEventsPort } = mockEngineOptions({ zmq_kv_events_port: 0 })
     expect([kvEventsPort, kvReplayPort]).toEqual([0, undefined])
   })
 
-  it('drafts - with the rates at which they are accepted', () => {
+  it('drafts - with their acceptance rates', () => {
     const args = { aic_nextn: 2, aic_nextn_accept_rates: '0.8,0.3,0,0,0', aic_mtp_seed: 7 }
     expect(mockEngineOptions(args).speculation).toEqual({
       drafts: 2,
@@ -165,7 +165,7 @@ describe('mockEngineOptions - what it takes', () => {
     })
   })
 
-  it('offload tiers - with their sizes and the time that their bytes take', () => {
+  it('offload tiers - with their sizes and transfer times', () => {
     const { offload } = createSchedulerConfig(
       mockEngineOptions({
         block_size: 10,
@@ -199,7 +199,7 @@ describe('mockEngineOptions - what it takes', () => {
     expect(mockEngineOptions({ engine_type, ...memory, ...fraction }).blockCount).toBe(blockCount)
   })
 
-  it('timing - as polynomials, as tables, and as the profile of a planner', () => {
+  it("timing - as polynomials, as tables, and as a planner's profile", () => {
     const msOf = (args: object, files?: MockArgFiles): [number, number] => {
       const timing = createSimTiming(mockEngineOptions(args, files).timing)
       return [
@@ -226,7 +226,7 @@ describe('mockEngineOptions - what it takes', () => {
     expect(msOf({ planner_profile_data: 'a.npz', has_perf_model: true }, files)).toEqual([55, 8])
   })
 
-  it('rows of a replay - are what the request that names them says', () => {
+  it('replay rows - are the output of requests that name them', () => {
     const lines = [
       '{"output_replay_id":"a","output_length":2,"output_token_ids":[5,6]}',
       '',
@@ -243,7 +243,7 @@ describe('mockEngineOptions - what it takes', () => {
   })
 })
 
-describe('mockEngineOptions - what it refuses, by name', () => {
+describe('mockEngineOptions - arguments refused by name', () => {
   it.each([
     ['[]', 'object'],
     ['{"watermark":0.1}', 'watermark'],
@@ -330,7 +330,7 @@ describe('mockEngineOptions - what it refuses, by name', () => {
     expect(() => mockEngineOptions(args, files)).toThrow(word)
   })
 
-  it('two replay rows with one key', () => {
+  it('two replay rows with the same key', () => {
     const line = '{"output_replay_id":"a","output_length":1,"output_token_ids":[1]}'
     const files = { profile: () => ({}), text: () => `${line}\n${line}` }
     const args = { response_replay_trace_path: 'rows.jsonl' }
@@ -339,7 +339,7 @@ describe('mockEngineOptions - what it refuses, by name', () => {
 })
 
 describe('createSchedulerConfig', () => {
-  it('has the block size of the engine type and the usual limits', () => {
+  it('has the block size of the engine type and the default limits', () => {
     const sizes = (['vllm', 'sglang', 'trtllm'] as const).map(
       (engineType) => createSchedulerConfig({ engineType }).blockTokens,
     )

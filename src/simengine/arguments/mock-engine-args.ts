@@ -1,9 +1,9 @@
 /**
- * Takes the JSON arguments of the mock engine that others use (snake_case, unknown fields refused) as options here.
+ * Reads the JSON arguments of NVIDIA's mock engine (snake_case, unknown fields refused) as options of this engine.
  *
- * Each argument does what it says or is refused by name with the reason: what needs a vendor's database, what belongs
- * to the router, what is not modelled. Two are Baton's own, because a name is needed for them: `timing`, and the
- * memory sizes that a fraction is of.
+ * Each argument either has its effect or is refused by name with the reason: it needs a vendor's database, belongs to
+ * the router, or is not modelled. Two arguments are Baton's own: `timing`, and the memory sizes to which a fraction
+ * applies.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
@@ -30,7 +30,7 @@ import { timingOf } from './timing-arg.ts'
 
 export type MockEngineOptions = Partial<Omit<SimEngineOptions, 'clock' | 'model'>>
 
-/** Files that arguments name; the engine's room reads none itself. Throws what the reader throws. */
+/** Reads files named by arguments, since this room has no file access. Exceptions of the reader pass through. */
 export interface MockArgFiles {
   /** The five arrays of a planner's profile. */
   profile(path: string): unknown
@@ -93,11 +93,11 @@ const FIELDS: Readonly<Record<string, Field>> = {
   bootstrap_port: (value, name) =>
     value === null ? {} : { bootstrapPort: countOf(name, value, 0, 65_535) },
   handoff_session_timeout_ms: (value, name) => ({ handOffTimeoutMs: countOf(name, value, 1) }),
-  // Every worker of Baton keeps an index of its blocks for routers that come late; without one there is no resuming.
+  // Every Baton worker keeps an index of its blocks for routers that join late; it cannot be disabled.
   enable_local_indexer: (value, name) => (flagOf(name, value), {}),
 }
 
-/** Every name that is known, also those that are refused when they ask for something. */
+/** All known names, including those that are refused when set. */
 export const MOCK_ENGINE_ARGS: readonly string[] = [...Object.keys(FIELDS), ...TOGETHER]
 
 const REFUSED: readonly (readonly [RegExp, string])[] = [
@@ -108,7 +108,7 @@ const REFUSED: readonly (readonly [RegExp, string])[] = [
   [/^router_queue_policy$/, 'it is an option of the router, not of an engine'],
 ]
 
-/** Throws `config.invalid` with the name of the argument that is wrong. */
+/** Throws `config.invalid` with the name of the invalid argument. */
 export function mockEngineOptions(given: unknown, files?: MockArgFiles): MockEngineOptions {
   if (!isRecord(given)) throw new BatonError('config.invalid', 'engine arguments are an object')
   const args = flatMockArgs(given)
@@ -188,7 +188,7 @@ function filesOf(name: string, value: unknown, files: MockArgFiles | undefined):
   return files ?? refuse(name, value, 'left out here: it names a file, and no reader was given')
 }
 
-/** An object with these members, each of which may be left out. */
+/** An object with these members, all optional. */
 function membersOf<const Names extends string>(
   name: string,
   value: unknown,

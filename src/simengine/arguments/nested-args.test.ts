@@ -53,7 +53,7 @@ const NORMALISED = {
 const engine = (fields: Record<string, unknown>) => mockEngineOptions({ engine: fields })
 
 describe('nested arguments', () => {
-  it('a normalised configuration - means what the flat defaults mean', () => {
+  it('a normalised configuration - equals the flat defaults', () => {
     expect(mockEngineOptions(NORMALISED)).toMatchObject({
       engineType: 'vllm',
       blockCount: 16384,
@@ -64,7 +64,7 @@ describe('nested arguments', () => {
     })
   })
 
-  it('each part - becomes the flat argument that it is', () => {
+  it('each part - becomes its flat argument', () => {
     const options = mockEngineOptions({
       dp_size: 2,
       startup_time: 1.5,
@@ -86,7 +86,7 @@ describe('nested arguments', () => {
     })
   })
 
-  it('timing - fixed times, and a profile by its path', () => {
+  it('timing - constant times, and a profile given by its path', () => {
     const fixed = { type: 'fixed', prefill_ms: 3, decode_ms: 4 }
     expect(engine({ timing_model: fixed }).timing).toEqual({
       kind: 'polynomial',
@@ -106,7 +106,7 @@ describe('nested arguments', () => {
     expect(asked).toEqual(['/p.npz'])
   })
 
-  it('host memory - is the tier behind the device', () => {
+  it('host memory - becomes the tier behind the device', () => {
     const native = { num_host_blocks: 5, d2h_bandwidth_gbps: 2 }
     const { offload } = engine({ native_host_offload: native, kv_cache_bytes_per_token: 10 })
     expect(offload).toMatchObject({

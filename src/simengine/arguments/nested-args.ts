@@ -1,9 +1,9 @@
 /**
- * The nested form of the mock engine's arguments (Dynamo 1.6): `engine` has what one rank does, `dynamo` what the process
- * around it does, and what belongs to the whole launch stands beside them. Here it becomes the flat form.
+ * The nested form of the mock engine's arguments (Dynamo 1.6): `engine` for one rank, `dynamo` for the process around
+ * it, and launch settings at the top level. Converts it to the flat form.
  *
- * What a normalised configuration spells out (defaults, parts of other engine types) is taken; what would change a result
- * and is not modelled is refused by name.
+ * Defaults and settings of other engine types, as spelt out in a normalised configuration, are accepted; settings
+ * that would change a result and are not modelled are refused by name.
  */
 import { isRecord } from '../../base/index.ts'
 import { countOf, numberOf, oneOf, refuse, textOf } from './mock-arg-value.ts'
@@ -49,14 +49,14 @@ const OF_DYNAMO = [
   'router_queue_policy',
 ]
 
-/** Names that say nothing at this value, which is their default. */
+/** Arguments that have no effect at these (default) values. */
 const IDLE: Readonly<Record<string, readonly unknown[]>> = {
   tensor_parallel_size: [1],
   cuda_graph_reserved_bytes: [null],
   num_gpu_blocks_is_explicit: [true, false],
   'engine.prefill_schedule_interval': [1],
   'engine.prefill_decode_interval': [0],
-  // Events are told to whoever asks for them, with the tokens.
+  // Events are always available to subscribers, including token ids.
   'engine.emit_kv_events': [true, false],
   'engine.emit_kv_token_ids': [true, false],
   'engine.kv_cache_groups': [null],
@@ -66,10 +66,10 @@ const IDLE: Readonly<Record<string, readonly unknown[]>> = {
   'engine.g3_offload': [null],
 }
 
-/** What the nested form means when it names no bandwidth. */
+/** Default bandwidth of the nested form. */
 const HOST_GBPS = 32
 
-/** The flat form stays as it is. Throws `config.invalid` with the path of the argument that is wrong. */
+/** The flat form is returned unchanged. Throws `config.invalid` with the path of the invalid argument. */
 export function flatMockArgs(args: Args): Args {
   if (args['engine'] === undefined && args['dynamo'] === undefined) return args
   const { engine = {}, dynamo = {}, ...launch } = args
@@ -137,7 +137,7 @@ function timingArgs(path: string, timing: unknown): Args {
   return { planner_profile_data: textOf(`${path}.config.path`, place) }
 }
 
-/** Host memory behind the device's, in the flat form tier G2. */
+/** Offloading to host memory, which is tier G2 in the flat form. */
 function offloadArgs(path: string, offload: unknown, cacheBytes: unknown): Args {
   if (offload === null) return {}
   if (!isRecord(offload)) return refuse(path, offload, 'an object')

@@ -1,7 +1,7 @@
 /**
- * Measured timing tables under the names that a planner's profiler gives them, as a timing of the simulated engine.
+ * Measured timing tables, under the names used by a planner's profiler, as a timing of the simulated engine.
  *
- * Five arrays: `prefill_isl` and `prefill_ttft_ms` (new prompt tokens → ms), `decode_active_kv_tokens` and
+ * Five arrays: `prefill_isl` and `prefill_ttft_ms` (new prompt tokens → ms); `decode_active_kv_tokens` and
  * `decode_context_length` (the axes) and `decode_itl` (rows by columns → ms).
  */
 import { isRecord } from '../../base/index.ts'

@@ -1,7 +1,7 @@
 /**
- * Exact outputs for a replay: a JSON object per line, found by the key that a request brings.
+ * Exact outputs for a replay: one JSON object per line, found by a key in the request.
  *
- * `{"output_replay_id": "a", "output_length": 2, "output_token_ids": [5, 6]}`; a key may stand there once.
+ * `{"output_replay_id": "a", "output_length": 2, "output_token_ids": [5, 6]}`; keys must be unique.
  */
 import { isRecord } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -9,7 +9,7 @@ import { countOf, refuse, textOf } from './mock-arg-value.ts'
 
 type ReplayScript = (request: GenerateRequest) => Uint32Array | undefined
 
-/** A request names its row as `extra.outputReplayId`; one that names none, or an unknown one, is not scripted. */
+/** A request names its row as `extra.outputReplayId`; without it, or with an unknown one, the output is not scripted. */
 export function replayScript(name: string, lines: string): ReplayScript {
   const rows = new Map<string, Uint32Array>()
   for (const [index, line] of lines.split('\n').entries()) {

@@ -1,6 +1,4 @@
-/**
- * `timing` as JSON: polynomials, or tables, in the words of `SimTimingOptions`.
- */
+/** Parses `timing` from JSON: polynomials, or tables, with the fields of `SimTimingOptions`. */
 import { isRecord } from '../../base/index.ts'
 import { numbersOf, oneOf, refuse } from './mock-arg-value.ts'
 import type { SimTimingOptions } from '../scheduler/sim-timing.ts'

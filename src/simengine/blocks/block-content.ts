@@ -1,6 +1,6 @@
 /**
- * What is in a block of simulated KV, for subscribers that do not know Baton's hashes: the tokens, and what
- * else its hash is made of.
+ * The content of a simulated KV block, for subscribers that do not use Baton's hashes: the tokens, and what else is
+ * hashed.
  */
 import type { KvEvent } from '../../kv/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -13,17 +13,17 @@ export interface BlockContent {
 
 type Stored = Extract<KvEvent, { kind: 'stored' }>
 
-/** As routers of Baton hear it; `contents`, one for each block, only where somebody wants them. */
+/** Events as sent to Baton's routers; `contents`, one for each block, only if a subscriber needs them. */
 export type SimKvEvent =
   | Exclude<KvEvent, Stored>
   | (Stored & { readonly contents?: readonly BlockContent[] })
 
-/** The tokens of the output from index `k` on into `target[at]` and behind. */
+/** Writes the output tokens from index `k` on to `target[at]` and following. */
 export interface OutputTokens {
   fill(k: number, target: Uint32Array, at: number): void
 }
 
-/** `output` follows the tokens of the prompt. */
+/** `output` follows the prompt tokens. */
 export function blockContent(
   request: GenerateRequest,
   blockTokens: number,
@@ -38,7 +38,7 @@ export function blockContent(
   }
 }
 
-/** The tokens of the full block `block` into `tokens`, which is as long as a block. */
+/** Writes the tokens of the full block `block` into `tokens`, whose length is the block size. */
 export function fillBlock(
   tokens: Uint32Array,
   { tokenIds }: GenerateRequest,

@@ -1,7 +1,7 @@
 /**
- * Collects what happened to the cached blocks during one engine step as the fewest KV events that say it in order.
+ * Collects the changes to cached blocks during one engine step as the smallest ordered list of KV events.
  *
- * A run of stored blocks, each the child of the one before, becomes one event; so does a run of removed ones.
+ * Consecutive stored blocks, each the child of the previous one, become one event; so do consecutive removed ones.
  */
 import type { KvTier } from '../../kv/index.ts'
 import type { BlockContent, SimKvEvent } from './block-content.ts'
@@ -11,7 +11,7 @@ const NO_LOCAL_HASHES = new Uint32Array(0)
 export class BlockEvents {
   #events: SimKvEvent[] = []
   #kind: 'stored' | 'removed' | null = null
-  /** Of the event that is being collected; the first `#length` numbers. */
+  /** Hashes of the event being collected; the first `#length` numbers are valid. */
   #hashes = new Uint32Array(64)
   #length = 0
   #parent: readonly [number, number] | null = null
@@ -35,7 +35,7 @@ export class BlockEvents {
     if (content !== null) this.#contents.push(content)
   }
 
-  /** The same of hash `index` of a chain, whose parent is the one before. */
+  /** Records the block with hash `index` of a chain; its parent is the previous one. */
   storedChain(hashes: ArrayLike<number>, index: number, content: BlockContent | null): void {
     const low = hashes[2 * index]!
     const high = hashes[2 * index + 1]!

@@ -1,6 +1,4 @@
-/**
- * Hashes of a simulated request's blocks: the same chain that the router computes for its prompt.
- */
+/** Hashes of a simulated request's blocks: the same chain that the router computes for its prompt. */
 import { hashBlocks, hashPartial } from '../../kv/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { fillBlock } from './block-content.ts'
@@ -12,10 +10,10 @@ export function hashPrompt(request: GenerateRequest, blockTokens: number): Uint3
   return hashBlocks(request.tokenIds, blockTokens, seedNames(request.routing)).sequence
 }
 
-/** Of one block at a time; nothing here waits. */
+/** Scratch space for one block; all code here is synchronous. */
 let scratch = new Uint32Array(0)
 
-/** Appends to `hashes` the hash of the full block `block`, which holds tokens of the output. */
+/** Appends the hash of the full block `block`, which contains output tokens, to `hashes`. */
 export function hashBlockOfOutput(
   hashes: HashChain,
   request: GenerateRequest,

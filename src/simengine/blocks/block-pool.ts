@@ -1,12 +1,12 @@
 /**
- * The KV memory of one simulated engine: a fixed number of blocks, a prefix cache over them, eviction in LRU order.
+ * The KV memory of one simulated engine: a fixed number of blocks with a prefix cache and LRU eviction.
  *
- * A block is free, private (referenced, content not known by hash), or cached (has a hash). A cached block that
- * no sequence references is inactive: it can be reused by hash or evicted. One hash may have several copies when two
- * requests computed the same block at once; lookups see the first one. `stored` is reported for the first copy of a hash
- * only, `removed` for the last one.
+ * A block is free, private (referenced, without a hash), or cached (has a hash). A cached block without references is
+ * inactive: it can be reused by hash or evicted. A hash may have several copies if two requests computed the same
+ * block at once; lookups return the first one. `stored` is reported for the first copy of a hash only, `removed` for
+ * the last one.
  *
- * The table is keyed by all 64 bits of a hash.
+ * The table uses all 64 bits of a hash.
  */
 import { assert } from '../../base/index.ts'
 import type { BlockContent, SimKvEvent } from './block-content.ts'
@@ -18,8 +18,8 @@ const NONE = -1
 const END = 0
 const CAPACITY_FIRST = 64
 
-// A block's row: half a line of the processor's cache, because whoever looks at a block looks at nearly all of it. It begins
-// with the block's state: `REF` for each reference, and whether it is cached with a parent (`CHILD`), without (`ROOT`), or not.
+// The row of a block is half a cache line, because a visit reads most of it. Its first word is the state: `REF` per
+// reference, plus whether the block is cached with a parent (`CHILD`), without one (`ROOT`), or not cached.
 const ROW_BITS = 3
 const LOW = 1
 const HIGH = 2
@@ -39,12 +39,12 @@ const REF = 4
 export class BlockPool {
   readonly blockCount: number
   readonly #events: BlockEvents | null
-  /** Grows with the blocks that were ever used: thousands of idle engines must fit into one process. */
+  /** Grows with the number of blocks used so far: thousands of idle engines must fit into one process. */
   #rows = new Uint32Array(CAPACITY_FIRST << ROW_BITS)
-  /** Given back and not used again yet. */
+  /** Blocks that were released and not reused yet. */
   readonly #free: number[] = []
   readonly #firstCopy = new BlockTable()
-  /** Blocks from 1 to this one have been used. */
+  /** Blocks 1 to this one have been used. */
   #usedCount = 0
   #inactiveCount = 0
 
@@ -57,7 +57,7 @@ export class BlockPool {
     return this.blockCount - this.#usedCount + this.#free.length
   }
 
-  /** Cached and not referenced. */
+  /** Number of blocks that are cached and not referenced. */
   get inactiveCount(): number {
     return this.#inactiveCount
   }
@@ -66,7 +66,7 @@ export class BlockPool {
     return this.#usedCount - this.#free.length - this.#inactiveCount
   }
 
-  /** Distinct hashes that are resident. */
+  /** Number of distinct cached hashes. */
   get cachedHashCount(): number {
     return this.#firstCopy.size
   }
@@ -81,7 +81,7 @@ export class BlockPool {
     return state > 0 && state < REF
   }
 
-  /** One more reference to a cached block. */
+  /** Adds a reference to a cached block. */
   reuse(block: number): void {
     const row = block << ROW_BITS
     const state = this.#rows[row]!
@@ -90,7 +90,7 @@ export class BlockPool {
     this.#rows[row] = state + REF
   }
 
-  /** A private block, taken from the free ones or by evicting the least recently used; -1 when all are active. */
+  /** Allocates a private block: a free one, or by evicting the least recently used; -1 if all are active. */
   allocate(): number {
     const block = this.#free.pop() ?? this.#unused()
     if (block === NONE) {
@@ -103,7 +103,7 @@ export class BlockPool {
     return block
   }
 
-  /** A private block has been computed: from now on it can be found by its hash, number `index` of the chain `hashes`. */
+  /** A private block has been computed: makes it available under its hash, number `index` of the chain `hashes`. */
   publish(
     block: number,
     hashes: ArrayLike<number>,
@@ -133,7 +133,7 @@ export class BlockPool {
     rows[firstRow + NEXT_COPY] = block
   }
 
-  /** What is cached, each hash once, parents before children, as events would have told it. */
+  /** The cached blocks as `stored` events, each hash once, parents before children. */
   held(): readonly SimKvEvent[] {
     const events = new BlockEvents()
     const isDone = new Uint8Array(this.#usedCount + 1)
@@ -160,14 +160,14 @@ export class BlockPool {
     return events.take()
   }
 
-  /** The first copy of the block before it; 0: there is none, or it has been evicted. */
+  /** The first copy of the parent block; 0: there is none, or it has been evicted. */
   #parentOf(block: number): number {
     const row = block << ROW_BITS
     if ((this.#rows[row]! & CACHED) !== CHILD) return 0
     return this.#firstCopy.get(this.#rows[row + PARENT_LOW]!, this.#rows[row + PARENT_HIGH]!)
   }
 
-  /** One reference less; the last one frees a private block and makes a cached one inactive. */
+  /** Removes a reference; the last one frees a private block and makes a cached one inactive. */
   release(block: number): void {
     const row = block << ROW_BITS
     const state = this.#rows[row]!
@@ -177,7 +177,7 @@ export class BlockPool {
     else if (state < 2 * REF) this.#linkAtTail(block)
   }
 
-  /** Forgets everything unused; returns the number of blocks freed. */
+  /** Evicts all inactive blocks; returns their number. */
   evictInactive(): number {
     let count = 0
     for (;;) {

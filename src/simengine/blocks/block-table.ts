@@ -1,13 +1,13 @@
 /**
- * Which block holds a hash: open addressing over typed arrays, because a `Map` with numbers of 53 bits as keys was a third
- * of what a simulated fleet costs. Hashes are uniform already; they index the table as they are.
+ * Hash → block number: open addressing in typed arrays, because a `Map` with 53-bit keys took a third of the time of
+ * a simulated fleet. Hashes are uniformly distributed, so they index the table directly.
  *
  * Blocks are numbered from 1; 0 marks a free cell.
  */
 const CELLS_FIRST = 128
 
 export class BlockTable {
-  /** Per cell: low, high, block. */
+  /** Per cell: hash low, hash high, block. */
   #cells = new Uint32Array(3 * CELLS_FIRST)
   #mask = CELLS_FIRST - 1
   #size = 0
@@ -16,12 +16,12 @@ export class BlockTable {
     return this.#size
   }
 
-  /** 0: none. */
+  /** The block with this hash; 0: none. */
   get(low: number, high: number): number {
     return this.#cells[3 * this.#cellOf(low, high) + 2]!
   }
 
-  /** Enters the block, unless there is one with this hash: then that one is returned, and nothing changes. */
+  /** Inserts the block, unless there is one with this hash: then that one is returned and nothing changes. */
   putFirst(low: number, high: number, block: number): number {
     if (2 * (this.#size + 1) > this.#mask + 1) this.#grow()
     const at = 3 * this.#cellOf(low, high)
@@ -35,7 +35,7 @@ export class BlockTable {
     return 0
   }
 
-  /** Puts `after` (0: nothing) in the place of `block`, if that is what is there; returns what was there. */
+  /** Replaces `block` by `after` (0: removes it), if it is the one in the table; returns the one in the table. */
   replace(low: number, high: number, block: number, after: number): number {
     const cell = this.#cellOf(low, high)
     const found = this.#cells[3 * cell + 2]!
@@ -49,7 +49,7 @@ export class BlockTable {
     let gap = cell
     const cells = this.#cells
     this.#size -= 1
-    // What was pushed past the gap moves up, so that no tombstone is needed.
+    // Backward-shift deletion, so that no tombstone is needed.
     const mask = this.#mask
     for (let at = (gap + 1) & mask; cells[3 * at + 2] !== 0; at = (at + 1) & mask) {
       const home = this.#homeOf(cells[3 * at]!, cells[3 * at + 1]!)

@@ -1,9 +1,9 @@
 /**
- * One direction between two memories: copies batches of blocks, one after the other, each as long as its bytes take.
- * What would have to wait behind more than `waitingMax` others is not copied: a link that is slower than what computes
- * would fall behind for ever.
+ * A one-directional link between two memories: copies batches of blocks one after the other, for as long as their
+ * bytes take. If more than `waitingMax` blocks are queued, further ones are not copied: a link slower than the
+ * computation would fall behind forever.
  *
- * It has no clock: whoever drives it says what time it is, and asks when the batch under way arrives.
+ * It has no clock: the caller passes the time, and asks when the current batch arrives.
  */
 export class CopyLink<T> {
   readonly #msPerBlock: number
@@ -19,12 +19,12 @@ export class CopyLink<T> {
     this.#waitingMax = waitingMax
   }
 
-  /** When the batch under way arrives; null: nothing is copied. */
+  /** When the current batch arrives; null: nothing is being copied. */
   get arrivesAtMs(): number | null {
     return this.#batch.length > 0 ? this.#freeAtMs : null
   }
 
-  /** Copied when its turn comes; several that wait go together. False: too many wait, it is left out. */
+  /** Queues a block; queued blocks are copied together. False: the queue is full and the block is dropped. */
   push(item: T, nowMs: number): boolean {
     if (this.#queue.length >= this.#waitingMax) return false
     this.#queue.push(item)
@@ -32,7 +32,7 @@ export class CopyLink<T> {
     return true
   }
 
-  /** The batch that has arrived, all at once; the next one begins at that moment. */
+  /** Returns the batch that has arrived; the next one starts at that moment. */
   arrive(): readonly T[] {
     const arrived = this.#batch
     this.#batch = []
@@ -40,7 +40,7 @@ export class CopyLink<T> {
     return arrived
   }
 
-  /** Copies so many blocks right behind what is under way; returns when they are there. */
+  /** Reserves the link for this many blocks after the current copy; returns when they will have arrived. */
   reserve(blocks: number, nowMs: number): number {
     this.#freeAtMs = Math.max(this.#freeAtMs, nowMs) + blocks * this.#msPerBlock
     return this.#freeAtMs

@@ -1,20 +1,20 @@
 /**
- * The hashes of a sequence's full blocks, (low, high) pairs: those of its prompt, then those of what it has generated.
+ * The hashes of a sequence's full blocks as (low, high) pairs: those of the prompt, then those of its output.
  *
- * Unboxed, because they are read for every block: half of them are above what a list keeps as a small integer.
+ * A typed array, because it is read for every block: half of the words are too large for V8's small integers.
  */
 export class HashChain {
   #words: Uint32Array
   #length: number
   #isOwn = false
 
-  /** `promptHashes` is only read. */
+  /** `promptHashes` is not modified. */
   constructor(promptHashes: Uint32Array) {
     this.#words = promptHashes
     this.#length = promptHashes.length
   }
 
-  /** Numbers, two for each block; those of `words` behind it mean nothing. */
+  /** Number of valid words, two for each block. */
   get length(): number {
     return this.#length
   }

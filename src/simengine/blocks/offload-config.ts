@@ -1,15 +1,13 @@
-/**
- * Host memory and disk behind the device's KV cache: what a user writes, and its checked form.
- */
+/** Options for host memory and disk behind the device's KV cache, and their validated form. */
 import { BatonError } from '../../base/index.ts'
 
 export interface OffloadOptions {
   readonly hostBlocks: number
   /** Default 0: no disk. */
   readonly diskBlocks?: number
-  /** Blocks that are copied away together; they arrive together. Default: all that wait. */
+  /** Number of blocks that are copied together and arrive together. Default: all queued blocks. */
   readonly batchBlocks?: number
-  /** In GB/s (1e9 bytes), per direction; absent or 0: copying takes no time. */
+  /** In GB/s (1e9 bytes) per direction; absent or 0: copying takes no time. */
   readonly bandwidth?: Readonly<Partial<Record<OffloadDirection, number>>>
 }
 
@@ -22,7 +20,7 @@ export interface OffloadConfig {
   readonly msPerBlock: Readonly<Record<OffloadDirection, number>>
 }
 
-/** `blockBytes` is 0 when the size of a token's KV is not known: bandwidths mean nothing then and are refused. */
+/** `blockBytes` is 0 if the KV size per token is not known: bandwidths are then refused. */
 export function createOffloadConfig(options: OffloadOptions, blockBytes: number): OffloadConfig {
   const { hostBlocks, diskBlocks = 0, batchBlocks = Infinity, bandwidth = {} } = options
   whole('offload.hostBlocks', hostBlocks, 1)

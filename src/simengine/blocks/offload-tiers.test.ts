@@ -9,8 +9,8 @@ import { SimScheduler } from '../scheduler/sim-scheduler.ts'
 import type { SimSequence } from '../scheduler/sim-sequence.ts'
 import { TierStore } from './tier-store.ts'
 
-describe('CopyLink - one batch after the other', () => {
-  it('what waits while a batch is under way - goes with the next one, as many as fit', () => {
+describe('CopyLink - one batch at a time', () => {
+  it('blocks queued during a copy - go with the next batch, as many as fit', () => {
     const link = new CopyLink<string>(10, 2)
     expect(link.arrivesAtMs).toBeNull()
     for (const item of ['a', 'b', 'c', 'd']) link.push(item, 100)
@@ -25,7 +25,7 @@ describe('CopyLink - one batch after the other', () => {
     expect(link.arrivesAtMs).toBe(510)
   })
 
-  it('a link that is too slow - leaves out what would wait behind too many', () => {
+  it('a link that is too slow - drops blocks beyond its queue limit', () => {
     const link = new CopyLink<number>(10, 1, 3)
     const taken = Array.from({ length: 6 }, (_, item) => link.push(item, 0))
     expect(taken).toEqual([true, true, true, true, false, false])
@@ -44,8 +44,8 @@ const blockOf = (
   parent: n <= 1 ? null : [n >> 1, 7],
 })
 
-describe('TierStore - against a naive list', () => {
-  it('takes only what has its parent here, gives up the longest unused leaf, tells all of it', () => {
+describe('TierStore - compared with a naive list', () => {
+  it('stores only blocks whose parent is present, evicts the least recently used leaf, reports everything', () => {
     const command = fc.tuple(
       fc.constantFrom('store', 'store', 'use'),
       fc.integer({ min: 1, max: 31 }),
@@ -146,8 +146,8 @@ function run(options: SchedulerOptions): Run {
   return state
 }
 
-describe('SimScheduler - offload to the host and to disk', () => {
-  it('without - what was evicted is computed again', () => {
+describe('SimScheduler - offload to host and disk', () => {
+  it('without offload - evicted blocks are computed again', () => {
     const it_ = run({})
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 0, ttftMs: 100 })
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 12, ttftMs: 100 })
@@ -155,7 +155,7 @@ describe('SimScheduler - offload to the host and to disk', () => {
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 0, ttftMs: 100 })
   })
 
-  it('host memory - what was evicted comes back in the time of its bytes, then the rest is computed', () => {
+  it('host memory - evicted blocks return after the time of their bytes, then the rest is computed', () => {
     const it_ = run({ offload: { hostBlocks: 10, bandwidth: { hostToDevice: 0.5 } } })
     it_.ask('a', 3)
     it_.ask('b', 4)
@@ -167,7 +167,7 @@ describe('SimScheduler - offload to the host and to disk', () => {
     expect([...tiers]).toEqual(['device', 'host'])
   })
 
-  it('a copy that has not arrived yet - is not there', () => {
+  it('a copy that has not arrived yet - cannot be used', () => {
     const it_ = run({ offload: { hostBlocks: 10, bandwidth: { deviceToHost: 0.01 } } })
     it_.ask('a', 3)
     it_.ask('b', 4)
@@ -179,7 +179,7 @@ describe('SimScheduler - offload to the host and to disk', () => {
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 4, ttftMs: 100 })
   })
 
-  it('disk - what the host had to give up comes from there, over both links', () => {
+  it('disk - blocks evicted from the host return over both links', () => {
     const it_ = run({
       offload: {
         hostBlocks: 4,
@@ -195,7 +195,7 @@ describe('SimScheduler - offload to the host and to disk', () => {
     expect(it_.scheduler.tiers!.diskCount).toBe(11)
   })
 
-  it('clearing the cache - forgets them all, and says so', () => {
+  it('clearing the cache - removes all blocks and reports it', () => {
     const it_ = run({ offload: { hostBlocks: 10, diskBlocks: 10 } })
     it_.ask('a', 3)
     it_.ask('b', 4)
@@ -217,7 +217,7 @@ describe('SimScheduler - offload to the host and to disk', () => {
   })
 })
 
-describe('SimScheduler - the admission of sglang', () => {
+describe('SimScheduler - admission of sglang', () => {
   /** How many of ten requests of 8 tokens with an output of 40 run at once at the beginning, in 200 tokens. */
   const runningOf = (options: SchedulerOptions): number => {
     const scheduler = new SimScheduler<number>(
@@ -231,23 +231,23 @@ describe('SimScheduler - the admission of sglang', () => {
     return scheduler.runningCount
   }
 
-  it('scheduleConservativeness - admits fewer, or more', () => {
+  it('scheduleConservativeness - admits fewer or more requests', () => {
     // Each that runs holds 8 tokens and is expected to need 0.7 · 40 more; a new one must find 48.
     expect(runningOf({})).toBe(5)
     expect(runningOf({ sglang: { scheduleConservativeness: 1.4 } })).toBe(4)
     expect(runningOf({ sglang: { scheduleConservativeness: 0.1 } })).toBe(10)
   })
 
-  it('clipMaxNewTokens - no request counts for more output than this', () => {
+  it('clipMaxNewTokens - limits the output counted per request', () => {
     expect(runningOf({ sglang: { clipMaxNewTokens: 4 } })).toBe(10)
   })
 
-  it('maxPrefillTokens - prompt tokens of one step; a prompt alone may have more', () => {
+  it('maxPrefillTokens - limits the prompt tokens per step; a prompt alone may have more', () => {
     expect(runningOf({ sglang: { maxPrefillTokens: 16, clipMaxNewTokens: 4 } })).toBe(2)
     expect(runningOf({ sglang: { maxPrefillTokens: 7, clipMaxNewTokens: 4 } })).toBe(1)
   })
 
-  it('other engine types - do not know these', () => {
+  it('other engine types - refuse these options', () => {
     expect(() => createSchedulerConfig({ sglang: {} })).toThrow('sglang')
   })
 })

@@ -1,10 +1,10 @@
 /**
- * Memory beside the device: computed blocks are copied to the host, from there to disk, and come back when a prompt
- * needs them again.
+ * Host memory and disk beside the device: computed blocks are copied to the host, from there to disk, and back when a
+ * prompt needs them.
  *
- * Copying away is done in the background and costs the engine nothing but the link's time; fetching back makes the
- * request wait, and no one else. Each direction has a link of its own. Owns: what is where and when it arrives. Does
- * not own: the device's blocks (`BlockPool`), who waits (`SimScheduler`).
+ * Copying out runs in the background and only takes link time; fetching back delays only the request that needs it.
+ * Each direction has its own link. Owns the location and arrival time of blocks; the device's blocks are in
+ * `BlockPool`, waiting requests in `SimScheduler`.
  */
 import type { EngineMetric } from '../../engine/index.ts'
 import type { BlockEvents } from './block-events.ts'
@@ -22,14 +22,14 @@ export class OffloadTiers {
   readonly #toDisk: CopyLink<TierBlock>
   readonly #fromHost: CopyLink<never>
   readonly #fromDisk: CopyLink<never>
-  /** On the way to the host, so that nothing is copied twice. */
+  /** Blocks on the way to the host, so that none is copied twice. */
   readonly #onTheWay = new Set<number>()
 
   constructor(config: OffloadConfig, events: BlockEvents | null) {
     const { hostBlocks, diskBlocks, batchBlocks, msPerBlock } = config
     this.#host = new TierStore(hostBlocks, 'host', events)
     this.#disk = diskBlocks === 0 ? null : new TierStore(diskBlocks, 'disk', events)
-    // More than a memory holds need not wait for it: what comes first would be given up for what comes last.
+    // Not more than the target holds: earlier blocks would be evicted for later ones.
     this.#toHost = new CopyLink(msPerBlock.deviceToHost, batchBlocks, hostBlocks)
     this.#toDisk = new CopyLink(msPerBlock.hostToDisk, batchBlocks, diskBlocks)
     this.#fromHost = new CopyLink(msPerBlock.hostToDevice)
@@ -55,20 +55,20 @@ export class OffloadTiers {
     return [gauge('host', this.hostCount), gauge('disk', this.diskCount)]
   }
 
-  /** When the next copy arrives; null: nothing is under way. */
+  /** When the next copy arrives; null: none in progress. */
   get arrivesAtMs(): number | null {
     const [host, disk] = [this.#toHost.arrivesAtMs, this.#toDisk.arrivesAtMs]
     return host === null || (disk !== null && disk < host) ? disk : host
   }
 
-  /** A block of the device has been computed at `nowMs`. */
+  /** A block on the device was computed at `nowMs`. */
   offload(block: TierBlock, nowMs: number): void {
     const key = blockKey(block.low, block.high)
     if (this.#onTheWay.has(key) || this.#host.get(block.low, block.high) !== undefined) return
     if (this.#toHost.push(block, nowMs)) this.#onTheWay.add(key)
   }
 
-  /** Lets arrive what has arrived until then. */
+  /** Completes all copies that have arrived by `nowMs`. */
   advance(nowMs: number): void {
     for (;;) {
       const atMs = this.arrivesAtMs
@@ -79,17 +79,17 @@ export class OffloadTiers {
     }
   }
 
-  /** How many blocks of the chain are held here in a row, from block `from` on and before block `to`. */
+  /** Number of consecutive blocks of the chain held here, from block `from` on and before block `to`. */
   countFrom(hashes: HashChain, from: number, to: number): number {
     let at = from
     while (at < to && 2 * at < hashes.length && this.#holds(hashes.words, at)) at += 1
     return at - from
   }
 
-  /** Brings the blocks [from, to) back to the device; returns when they are there. */
+  /** Copies the blocks [from, to) back to the device; returns when they will have arrived. */
   fetch({ words }: HashChain, from: number, to: number, nowMs: number): number {
     let fromDisk = 0
-    // Leaves first, so that they are the first to go again.
+    // Last block first, so that leaves are evicted before their parents.
     for (let at = to - 1; at >= from; at--) {
       const [low, high] = [words[2 * at]!, words[2 * at + 1]!]
       if (this.#host.get(low, high) === undefined) fromDisk += 1
@@ -102,7 +102,7 @@ export class OffloadTiers {
     return this.#fromHost.reserve(fromDisk, this.#fromDisk.reserve(fromDisk, nowMs))
   }
 
-  /** Forgets everything, also what is under way. */
+  /** Removes everything, including copies in progress. */
   clear(): void {
     this.#onTheWay.clear()
     this.#toHost.clear()

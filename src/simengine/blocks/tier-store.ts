@@ -1,8 +1,8 @@
 /**
- * The blocks that one memory beside the device holds: found by hash, with a limit, the longest unused leaf goes first.
+ * The blocks in one memory beside the device, by hash, with a limit; the least recently used leaf is evicted first.
  *
- * A block is only taken when its parent is here, and only leaves are given up. So every block that is here can be
- * reached from its root, and what is told of them never names a parent that is not there.
+ * A block is stored only if its parent is here, and only leaves are evicted. So every stored block is reachable from
+ * its root, and events never name a parent that is not here.
  */
 import type { KvTier } from '../../kv/index.ts'
 import type { BlockContent } from './block-content.ts'
@@ -26,7 +26,7 @@ export class TierStore {
   readonly #tier: KvTier
   readonly #events: BlockEvents | null
   readonly #held = new Map<number, Held>()
-  /** In the order of their last use. */
+  /** In order of last use. */
   readonly #leaves = new Set<number>()
 
   constructor(capacity: number, tier: KvTier, events: BlockEvents | null) {
@@ -43,7 +43,7 @@ export class TierStore {
     return this.#held.get(blockKey(low, high))?.block
   }
 
-  /** False: it was not taken, because its parent is not here or everything here is its own chain. */
+  /** False: not stored, because its parent is not here or everything here belongs to its own chain. */
   store(block: TierBlock): boolean {
     const key = blockKey(block.low, block.high)
     if (this.#held.has(key)) {
@@ -52,7 +52,7 @@ export class TierStore {
     }
     const parent = this.#parentOf(block)
     if (parent === undefined) return false
-    // The chain that it continues must not be given up for it.
+    // The chain that it continues must not be evicted for it.
     if (parent !== null) this.#leaves.delete(parent)
     if (this.#held.size >= this.#capacity && !this.#giveUpOne()) {
       if (parent !== null && this.#held.get(parent)?.children === 0) this.#leaves.add(parent)
@@ -66,7 +66,7 @@ export class TierStore {
     return true
   }
 
-  /** It was needed again. */
+  /** Marks a block as used. */
   use(low: number, high: number): void {
     const key = blockKey(low, high)
     if (this.#leaves.delete(key)) this.#leaves.add(key)
@@ -76,7 +76,7 @@ export class TierStore {
     while (this.#giveUpOne());
   }
 
-  /** Its key, null for a root, undefined when it should be here and is not. */
+  /** The parent's key; null for a root; undefined if the parent should be here and is not. */
   #parentOf({ parent }: TierBlock): number | null | undefined {
     if (parent === null) return null
     const key = blockKey(parent[0], parent[1])

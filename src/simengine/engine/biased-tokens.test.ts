@@ -9,12 +9,12 @@ const said = (biases: Record<number, number>, count = 2000) => {
 }
 
 describe('logit_bias of the simulated engine', () => {
-  it('100 - only that token, also one that would never come; several share', () => {
+  it("100 - only that token, even one outside the engine's range; several share", () => {
     expect(new Set(said({ 7: 100 }))).toEqual(new Set([7]))
     expect(new Set(said({ 7: 100, 8: 100 }))).toEqual(new Set([7, 8]))
   })
 
-  it('-100 - never; when all are banned something must come', () => {
+  it('-100 - never that token; if all are banned one is generated anyway', () => {
     expect(new Set(said({ 103: -100, 104: -100 }))).toEqual(
       new Set([100, 101, 102, 105, 106, 107, 108, 109]),
     )
@@ -22,7 +22,7 @@ describe('logit_bias of the simulated engine', () => {
     expect(new Set(said(all)).size).toBe(1)
   })
 
-  it('between - as much more or less likely; others as before', () => {
+  it('values between - change the probability accordingly; other tokens are unaffected', () => {
     const share = (biases: Record<number, number>, id: number) =>
       said(biases, 20_000).filter((token) => token === id).length / 20_000
     expect(share({ 103: Math.log(10) }, 103)).toBeCloseTo(10 / 19, 1)
@@ -30,7 +30,7 @@ describe('logit_bias of the simulated engine', () => {
     expect(share({ 103: 0 }, 103)).toBeCloseTo(0.1, 1)
   })
 
-  it('what may come out is known', () => {
+  it('canSay - tells which tokens can be generated', () => {
     const biased = new BiasedTokens(tokens, { 7: 1, 103: -100 })
     expect([7, 100, 103, 9].map((id) => biased.canSay(id))).toEqual([true, true, false, false])
   })

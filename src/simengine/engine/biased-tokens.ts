@@ -1,11 +1,12 @@
 /**
- * `logit_bias` of a simulated engine: all of its tokens are equally likely, so a bias of b makes one e^b times as likely. At 100
- * nothing else comes out, at -100 the token never does. A token that the engine would not say otherwise may be biased, too.
+ * `logit_bias` of a simulated engine: all of its tokens are equally likely, so a bias of b makes a token e^b times as
+ * likely. At 100 nothing else is generated, at -100 the token never is. Tokens outside the engine's range may be
+ * biased, too.
  */
 import type { Sampling } from '../../request/index.ts'
 import type { SimTokens } from './sim-tokens.ts'
 
-/** Draws until one is not biased; a bias over all tokens of the engine leaves nothing else. */
+/** Maximum number of draws for a token without bias; all tokens of the engine may be biased. */
 const DRAWS_MAX = 64
 const ODD = 0x9e3779b9
 
@@ -23,7 +24,7 @@ export class BiasedTokens {
     )
     this.#biased = new Set(this.#biases.map(([id]) => id))
     const inRange = this.#biases.filter(([id]) => tokens.canSay(id)).length
-    // Everything that has no bias, in the same measure.
+    // Total weight of the tokens without bias, on the same scale.
     this.#weight = highest >= 100 ? 0 : (tokens.count - inRange) * Math.exp(-highest)
   }
 

@@ -87,7 +87,7 @@ const EXPECTED: Readonly<Record<Ending, readonly string[]>> = {
 }
 
 describe('SimEngine - random clients', () => {
-  it('every stream keeps the contract and everything is given back', async () => {
+  it('every stream follows the contract and everything is released', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(jobOf, { minLength: 1, maxLength: 20 }),
@@ -132,8 +132,8 @@ describe('SimEngine - random clients', () => {
   })
 })
 
-describe('SimEngine - timers of whole milliseconds', () => {
-  it('the next request comes while the last step still has a fraction to go - waits for its end', async () => {
+describe('SimEngine - timers with a resolution of a millisecond', () => {
+  it('a request during the last fraction of a step - waits for its end', async () => {
     const clock = new VirtualClock()
     // As the operating system's: a fraction of a millisecond is cut off, so a timer may fire before its time.
     const early: Clock = {

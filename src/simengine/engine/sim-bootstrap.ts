@@ -1,8 +1,8 @@
 /**
- * Bootstrap rooms, in which prefill and decode of one request meet when both run at once: the prefill worker's last item waits
- * until decode has come for the KV, and decode begins when the prompt is computed. Either may come first.
+ * Bootstrap rooms, where prefill and decode of one request meet if both run at once: the prefill worker's last item
+ * waits until decode has come for the KV, and decode starts when the prompt is computed. Either may come first.
  *
- * Owns: who waits, and for how long. Does not own: sockets (`host` has a `SimBootstrap` over TCP).
+ * Owns who waits, and how long. Sockets are in room `host` (`SimBootstrap` over TCP).
  */
 import { BatonError, withDeadline } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -11,13 +11,13 @@ import type { BootstrapInfo, Chunk, GenerateRequest } from '../../request/index.
 import type { GenerateContext } from '../../engine/index.ts'
 
 export interface SimBootstrap {
-  /** Of a prefill worker, once; the address goes into its card. 0: any free port. */
+  /** For a prefill worker, called once; the address goes into its card. 0: any free port. */
   listen(port: number): Promise<{ readonly host: string; readonly port: number }>
-  /** The prompt of the bootstrap room has been computed. Resolves when decode knows. */
+  /** The prompt of this bootstrap room has been computed. Resolves when decode has been told. */
   complete(room: string, gone: AbortSignal): Promise<void>
-  /** Resolves when the prompt of that bootstrap room has been computed. */
+  /** Resolves when the prompt of this bootstrap room has been computed. */
   join(at: BootstrapInfo, gone: AbortSignal): Promise<void>
-  /** Idempotent; whoever waits is let go with an error. */
+  /** Idempotent; everyone who waits gets an error. */
   close(): Promise<void>
 }
 
@@ -26,7 +26,7 @@ interface MeetingOptions {
   readonly timeoutMs: number
   readonly request: GenerateRequest
   readonly context: GenerateContext
-  /** One side of the meeting. */
+  /** Waits for the other side. */
   readonly meet: (gone: AbortSignal) => Promise<void>
 }
 

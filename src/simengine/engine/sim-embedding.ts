@@ -1,8 +1,8 @@
 /**
- * The embedding of a simulated engine: the sum of one pseudo-random direction per token, brought to length 1.
+ * The embedding of a simulated engine: the normalised sum of one pseudo-random direction per token.
  *
- * The same tokens give the same vector on every worker, and prompts that share tokens are near each other, so that a
- * search over it can be tried without a model.
+ * The same tokens give the same vector on every worker, and prompts with common tokens are similar, so that a vector
+ * search can be tried without a model.
  */
 import { seededRandom } from '../../base/index.ts'
 

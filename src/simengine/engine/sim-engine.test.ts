@@ -20,7 +20,7 @@ describe('SimEngine - generation', () => {
     for (const id of tokensOf(chunks)) expect(id >= 1000 && id < 2000).toBe(true)
   })
 
-  it('takes no timer when it is instantaneous', async () => {
+  it('needs no timer when it is instantaneous', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous' })
     const chunks = await collect(engine, requestOf('a', 100, 40))
@@ -28,7 +28,7 @@ describe('SimEngine - generation', () => {
     expect(clock.nextMs).toBeNull()
   })
 
-  it('runs requests of one turn in one step', async () => {
+  it('runs requests of the same event-loop turn in one step', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock)
     const all = ['a', 'b', 'c'].map((id) => collect(engine, requestOf(id, 8, 5)))
@@ -36,7 +36,7 @@ describe('SimEngine - generation', () => {
     expect(clock.nowMs()).toBeLessThan(17 + 4 * 6)
   })
 
-  it('says the same after a migration, and apart from it when the seed differs', async () => {
+  it('generates the same output after a migration, and another with another seed', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous' })
     const request = requestOf('a', 50, 20)
@@ -71,7 +71,7 @@ describe('SimEngine - generation', () => {
     expect(tokensOf(on)).toEqual(whole)
   })
 
-  it('says a script word for word, and thinks before it speaks', async () => {
+  it('generates a script exactly, with reasoning before the answer', async () => {
     const clock = new VirtualClock()
     const scripted = await started(clock, {
       speedupRatio: 'instantaneous',
@@ -90,7 +90,7 @@ describe('SimEngine - generation', () => {
     expect([tokens.indexOf(5), tokens.indexOf(6), tokens.length]).toEqual([0, 3, 8])
   })
 
-  it('reports logprobs for each token when asked', async () => {
+  it('reports logprobs for each token if requested', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous' })
     const chunks = await collect(engine, requestOf('a', 5, 3, { output: { logprobs: 2 } }))
@@ -101,7 +101,7 @@ describe('SimEngine - generation', () => {
     }
   })
 
-  it('finds a repeated prompt in its cache and says so', async () => {
+  it('finds a repeated prompt in its cache and reports it', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous' })
     await collect(engine, requestOf('a', 640, 2))
@@ -109,7 +109,7 @@ describe('SimEngine - generation', () => {
     expect(again.at(-1)?.usage?.cachedTokens).toBe(576)
   })
 
-  it('refuses what can never fit', async () => {
+  it('refuses requests that can never fit', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { contextLength: 100 })
     await expect(collect(engine, requestOf('a', 100, 5))).rejects.toMatchObject({
@@ -122,7 +122,7 @@ describe('SimEngine - generation', () => {
 })
 
 describe('SimEngine - roles', () => {
-  it('prefill hands over, decode goes on with what aggregated says', async () => {
+  it('prefill hands over, and decode continues with the output of an aggregated run', async () => {
     const clock = new VirtualClock()
     const transfer = { kvBytesPerToken: 1e6, kvTransferBandwidth: 1 }
     const aggregated = await started(clock)
@@ -144,7 +144,7 @@ describe('SimEngine - roles', () => {
     expect(clock.nowMs() - beganMs).toBeLessThan(128 + 5 * 5.8)
   })
 
-  it('the cache of the prefill worker is what counts as cached', async () => {
+  it('reports the cached tokens of the prefill worker', async () => {
     const clock = new VirtualClock()
     const prefill = await started(clock, { mode: 'prefill', speedupRatio: 'instantaneous' })
     const decode = await started(clock, { mode: 'decode', speedupRatio: 'instantaneous' })
@@ -166,8 +166,8 @@ describe('SimEngine - roles', () => {
   })
 })
 
-describe('SimEngine - what waits', () => {
-  it('a transfer that is under way - does not hold up a request that comes now', async () => {
+describe('SimEngine - waiting', () => {
+  it('a transfer in progress - does not delay a new request', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, {
       mode: 'decode',
@@ -189,7 +189,7 @@ describe('SimEngine - what waits', () => {
 })
 
 describe('SimEngine - ends', () => {
-  it('a stop between tokens ends with cancelled and frees the blocks', async () => {
+  it('a stop between tokens - ends with cancelled and frees the blocks', async () => {
     const clock = new VirtualClock()
     const loads: LoadReport[] = []
     const engine = await started(clock)
@@ -203,7 +203,7 @@ describe('SimEngine - ends', () => {
     expect(loads.at(-1)).toMatchObject({ activeBlocks: 0, runningRequests: 0, queuedRequests: 0 })
   })
 
-  it('a dropped stream frees the blocks', async () => {
+  it('a dropped stream - frees the blocks', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock)
     const drop = async (): Promise<void> => {
@@ -216,7 +216,7 @@ describe('SimEngine - ends', () => {
     await clock.run()
   })
 
-  it('cleanup ends live streams with a typed error and can be called again', async () => {
+  it('cleanup - ends live streams with a typed error and can be called again', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock)
     const reply = collect(engine, requestOf('a', 100, 500))
@@ -226,7 +226,7 @@ describe('SimEngine - ends', () => {
     expect(clock.nextMs).toBeNull()
   })
 
-  it('faults come as ordered', async () => {
+  it('injected faults - occur as configured', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { allowRequestFaults: true })
     const fail = { kind: 'fail', atToken: 2, code: 'backend.worker_unavailable' }
@@ -254,7 +254,7 @@ describe('SimEngine - ends', () => {
 })
 
 describe('SimEngine - KV events', () => {
-  it('tells stored blocks with their parents, and nothing on a decode worker', async () => {
+  it('reports stored blocks with their parents, and nothing on a decode worker', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous', blockTokens: 16 })
     const events: KvEvent[] = []
@@ -274,8 +274,8 @@ describe('SimEngine - KV events', () => {
   })
 })
 
-describe('SimEngine - memory behind the device', () => {
-  it('copies that arrive when the engine is idle are reported; what comes back counts as cached', async () => {
+describe('SimEngine - offload tiers', () => {
+  it('copies that arrive while the engine is idle are reported; fetched blocks count as cached', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, {
       blockTokens: 16,
@@ -306,7 +306,7 @@ describe('SimEngine - memory behind the device', () => {
 })
 
 describe('SimEngine - embeddings', () => {
-  it('takes the time of the prompt, caches nothing, is the same everywhere; shared tokens are near', async () => {
+  it('takes the time of the prompt, caches nothing, is the same everywhere; common tokens make it similar', async () => {
     const clock = new VirtualClock()
     const [engine, other] = [await started(clock), await started(clock, { mode: 'prefill' })]
     const events: KvEvent[] = []

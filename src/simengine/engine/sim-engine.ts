@@ -1,7 +1,7 @@
 /**
- * The simulated engine as an `Engine`: the same scheduler that the simulator steps, driven by a live clock.
+ * The simulated engine as an `Engine`: the scheduler of the simulator, driven by a live clock.
  *
- * Roles: aggregated and decode workers generate; a prefill worker ends after the prompt and hands out a result that
+ * Roles: aggregated and decode workers generate; a prefill worker ends after the prompt and returns a result that
  * lets a decode worker skip it. A decode worker without such a result computes the prompt itself.
  */
 import { BatonError, InFlightSet, sleep } from '../../base/index.ts'
@@ -44,7 +44,7 @@ export class SimEngine implements Engine, SimStreamHost {
   #state: 'new' | 'running' | 'closed' = 'new'
   #nextRank = 0
   readonly #onIdle: (() => void)[] = []
-  /** Prompts that are computed and wait for decode to come for them. */
+  /** Number of computed prompts that wait for decode in a bootstrap room. */
   #inRooms = 0
 
   constructor(options: SimEngineOptions) {
@@ -84,7 +84,8 @@ export class SimEngine implements Engine, SimStreamHost {
       throw new BatonError('backend.engine_shutdown', 'the engine was already started or closed')
     const { startupMs, failStart } = this.#options
     if (startupMs !== undefined && startupMs > 0) await sleep(this.#clock, startupMs)
-    if (failStart !== undefined) throw new BatonError(failStart, 'start failed as ordered')
+    if (failStart !== undefined)
+      throw new BatonError(failStart, 'start failed as configured (failStart)')
     const config = {
       ...this.#describe(),
       ...(await this.#listen()),
@@ -115,7 +116,7 @@ export class SimEngine implements Engine, SimStreamHost {
     return prefillInRoom(open(), { ...meeting, meet })
   }
 
-  /** Takes as long as the prompt takes. */
+  /** Takes as long as the prefill of the prompt. */
   async embed(request: GenerateRequest, context: GenerateContext): Promise<Float32Array> {
     for await (const chunk of this.generate(request, context)) {
       if (chunk.finish !== undefined) break
@@ -139,7 +140,7 @@ export class SimEngine implements Engine, SimStreamHost {
     })
   }
 
-  /** To be called when the timing that it was given changes its mind. */
+  /** Call when the `SimTiming` that was passed in has changed. */
   recast(): void {
     for (const rank of this.#ranks) rank.recast()
   }
@@ -178,7 +179,7 @@ export class SimEngine implements Engine, SimStreamHost {
     ])
   }
 
-  /** Absent with memory behind the device's, of which the worker keeps the books. */
+  /** Absent with offload tiers, because the worker then has to keep the records. */
   get heldKv(): ((dpRank: number) => readonly KvEvent[]) | undefined {
     if (this.config.scheduler.offload !== null) return undefined
     return (dpRank) => (this.config.mode === 'decode' ? [] : (this.#ranks[dpRank]?.held() ?? []))
@@ -217,7 +218,7 @@ export class SimEngine implements Engine, SimStreamHost {
       endsByItself:
         turnTokens === lengthMax || (request.stop.maxTokens === undefined && wanted <= available),
       script,
-      // A thought of its own would not follow the shape.
+      // Simulated reasoning would violate the constraint.
       reasoning: request.sampling.guided === undefined ? this.#options.reasoning : undefined,
     })
     const fault = faultOf(this.#options, request)
@@ -254,11 +255,14 @@ export class SimEngine implements Engine, SimStreamHost {
     const guided = request.sampling.guided ?? this.#callOf(request)
     if (guided === undefined) return undefined
     if (guidedScript === undefined)
-      throw new BatonError('backend.invalid_argument', 'this engine cannot be held to a shape')
+      throw new BatonError(
+        'backend.invalid_argument',
+        'this engine does not support structured output',
+      )
     return guidedScript({ ...request, sampling: { ...request.sampling, guided } })
   }
 
-  /** A turn that calls a tool of its own accord says a text of the grammar that comes with the request. */
+  /** For a turn with a tool call, a text of the grammar in the request is generated. */
   #callOf(request: GenerateRequest): GuidedDecoding | undefined {
     const gbnf = request.extra?.['callGrammar']
     if (typeof gbnf !== 'string' || this.#turns === null) return undefined
@@ -266,7 +270,7 @@ export class SimEngine implements Engine, SimStreamHost {
     return calls ? { kind: 'grammar', gbnf } : undefined
   }
 
-  /** How many tokens of this turn are still to come; Infinity: a limit ends it. */
+  /** Number of tokens left in this turn; Infinity: it ends at a limit. */
   #turnTokens(request: GenerateRequest): number {
     const { stop, resumedTokens = 0 } = request
     if (this.#turns === null || stop.ignoreEos === true) return Infinity
@@ -278,7 +282,7 @@ export class SimEngine implements Engine, SimStreamHost {
     return this.#options.guidedScript !== undefined && this.#turns?.callsTools === true
   }
 
-  /** A prefill worker has computed it. */
+  /** True if a prefill worker computes the prompt. */
   #hasPrompt({ prefillResult, bootstrap }: GenerateRequest): boolean {
     return (
       prefillResult !== undefined ||
@@ -323,7 +327,7 @@ export class SimEngine implements Engine, SimStreamHost {
 
   #hashBlock(sequence: SimSequence<SimStream>, block: number): void {
     const { request, opened } = sequence.owner
-    // Without a hash a block is not visible to others: an embedding leaves no prefix behind.
+    // Without a hash a block is not shared: an embedding leaves no cached prefix.
     if (request.kind === 'embed') return
     const { blockTokens } = this.config.scheduler
     hashBlockOfOutput(sequence.hashes, request, blockTokens, block, opened!.output)

@@ -69,8 +69,8 @@ function engineOf(broadcast: SimKvBroadcast, options: Partial<SimEngineOptions> 
 
 const PROMPT = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
-describe('SimEngine - KV events for others', () => {
-  it('tells blocks of prompt and output with their tokens, though no worker listens', async () => {
+describe('SimEngine - KV events for external subscribers', () => {
+  it('publishes blocks of prompt and output with their tokens, even without a worker listening', async () => {
     const told = new Collected()
     const { engine, run } = engineOf(told, { kvReplayPort: 5558, dataParallelSize: 2 })
     const config = await engine.start(workerIdOf(1))
@@ -94,7 +94,7 @@ describe('SimEngine - KV events for others', () => {
     expect(told.closed).toBe(2)
   })
 
-  it('names adapter and salt where the hash has them', async () => {
+  it('names adapter and salt where the hash includes them', async () => {
     const told = new Collected()
     const { engine, run } = engineOf(told)
     await engine.start(workerIdOf(1))
@@ -109,7 +109,7 @@ describe('SimEngine - KV events for others', () => {
     ])
   })
 
-  it('tells every memory with the tokens that went there', async () => {
+  it('publishes the tokens of blocks in every tier', async () => {
     const told = new Collected()
     const offload = { hostBlocks: 8, diskBlocks: 8, bandwidth: {} }
     const { engine, run } = engineOf(told, { offload, blockCount: 4 })
@@ -126,7 +126,7 @@ describe('SimEngine - KV events for others', () => {
     expect(removed.map((event) => event[2])).toContain('GPU')
   })
 
-  it('tells nothing of a decode worker, and nothing without a port', async () => {
+  it('publishes nothing on a decode worker, and nothing without a port', async () => {
     for (const options of [{ mode: 'decode' as const }, { kvEventsPort: undefined }]) {
       const told = new Collected()
       const { engine, run } = engineOf(told, options as Partial<SimEngineOptions>)
@@ -147,7 +147,7 @@ describe('SimEngine - KV events for others', () => {
 })
 
 describe('kvBroadcastBatch', () => {
-  it('as maps - the same fields by their names', () => {
+  it('as maps - the same fields by name', () => {
     const at = { epochMs: 1500, dpRank: 3, blockTokens: 4 }
     const removed = {
       kind: 'removed' as const,
@@ -161,7 +161,7 @@ describe('kvBroadcastBatch', () => {
     ])
   })
 
-  it('keeps all 64 bits of a hash, the time in seconds and the medium of each memory', () => {
+  it('keeps all 64 bits of a hash, the time in seconds and the medium of each tier', () => {
     const hashes = Uint32Array.of(0xffffffff, 0xffffffff, 1, 0)
     const events = (['device', 'host', 'disk'] as const).map((tier) => ({
       kind: 'removed' as const,

@@ -1,18 +1,18 @@
 /**
- * KV events told to others than Baton's routers, in the form that vLLM publishes: a batch is
- * `[seconds, events, dp rank]`, an event a list that begins with its name.
+ * KV events in vLLM's format, for subscribers other than Baton's routers: a batch is `[seconds, events, dp rank]`, an
+ * event a list that begins with its name.
  *
- * Owns: that form, as plain values. Does not own: MessagePack, numbers of batches and sockets (`host` has a
- * `SimKvBroadcast` over ZeroMQ).
+ * Owns that format as plain values. MessagePack, batch numbers and sockets are in room `host` (`SimKvBroadcast` over
+ * ZeroMQ).
  */
 import { hashesToBigints, hashToBigint } from '../../kv/index.ts'
 import type { KvTier } from '../../kv/index.ts'
 import type { BlockContent, SimKvEvent } from '../blocks/block-content.ts'
 
 export interface KvBroadcastPorts {
-  /** Of rank 0; the next ranks have the next ports. 0: any free ones. */
+  /** Port of rank 0; the following ranks use the following ports. 0: any free ports. */
   readonly events: number
-  /** Where missed batches are asked for; null: nowhere. */
+  /** Port to request missed batches; null: none. */
   readonly replay: number | null
   readonly ranks: number
 }
@@ -24,9 +24,9 @@ export interface KvBroadcastAddresses {
 }
 
 export interface SimKvBroadcast {
-  /** Once, before `publish`. */
+  /** Called once, before `publish`. */
   listen(ports: KvBroadcastPorts): Promise<KvBroadcastAddresses>
-  /** The batches of a rank are numbered from 0 in the order of the calls. Does not wait. */
+  /** Batches of a rank are numbered from 0 in call order. Does not block. */
   publish(dpRank: number, batch: readonly unknown[]): void
   /** Idempotent; also after a failed `listen`. */
   close(): Promise<void>
@@ -38,7 +38,7 @@ const MEDIA: Readonly<Record<KvTier, string>> = {
   disk: 'DISK',
 }
 
-/** `array`: as vLLM up to 0.22; `map`: as it does since, with the names of the fields. */
+/** `array`: as in vLLM up to 0.22; `map`: as in later versions, with field names. */
 export type KvEventsForm = 'array' | 'map'
 
 export function kvBroadcastBatch(
@@ -70,7 +70,7 @@ function mapOf(event: readonly unknown[]): Readonly<Record<string, unknown>> {
   const names = FIELDS[event[0] as string] ?? []
   const fields = Object.fromEntries(names.map((name, i) => [name, event[i] ?? null]))
   if (event[0] !== 'BlockStored') return fields
-  // One group, which holds the whole prefix.
+  // A single cache group, which holds the whole prefix.
   return { ...fields, group_idx: 0, kv_cache_spec_kind: 'full_attention' }
 }
 
@@ -80,7 +80,7 @@ function eventOf(event: SimKvEvent, blockTokens: number): readonly unknown[] {
   const medium = MEDIA[event.tier]
   if (event.kind === 'removed') return ['BlockRemoved', hashes, medium]
   const { parent, contents = [] } = event
-  // The id of an adapter is what vLLM no longer uses: its name counts.
+  // vLLM no longer uses the numeric id of an adapter; its name is sent.
   const loraId = null
   const loraName = contents[0]?.loraName ?? null
   const extraKeys = contents.map((content, i) => extraKeysOf(content, parent === null && i === 0))
@@ -97,7 +97,7 @@ function eventOf(event: SimKvEvent, blockTokens: number): readonly unknown[] {
   ]
 }
 
-/** What a block's hash has beside tokens; the salt only in the first of a prompt, from which all others descend. */
+/** What is hashed besides tokens; the salt only for the first block of a prompt, which all others follow. */
 function extraKeysOf(
   { loraName, cacheSalt }: BlockContent,
   isRoot: boolean,

@@ -1,6 +1,4 @@
-/**
- * What a user writes to get a simulated engine, and its finished form.
- */
+/** The options of a simulated engine, and their validated form. */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, ErrorCode } from '../../base/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
@@ -14,7 +12,7 @@ import type { SimStep } from '../scheduler/sim-scheduler.ts'
 import type { StepAhead } from '../scheduler/step-ahead.ts'
 import type { TokenChoice } from './sim-tokens.ts'
 
-/** What goes wrong with one request, for tests. `atToken` counts the tokens given out before. */
+/** A fault injected into one request, for tests. `atToken`: number of tokens generated before it. */
 export type SimFault =
   | {
       readonly kind: 'fail'
@@ -31,57 +29,60 @@ export interface SimEngineOptions extends SchedulerOptions {
   readonly mode?: DisaggregationMode
   readonly servedModelName?: string
   readonly modelPath?: string
-  /** Prompt and output together. Default 8192. */
+  /** Prompt and output together, in tokens. Default 8192. */
   readonly contextLength?: number
   readonly dataParallelSize?: number
-  /** Of the output tokens. Default 0. */
+  /** Seed of the output tokens. Default 0. */
   readonly seed?: number
-  /** Which ids may come out. Default [1000, 2000). */
+  /** Token ids that can be generated. Default [1000, 2000). */
   readonly tokenRange?: TokenChoice
-  /** Output of a request that sets no maximum; it then ends with `eos`. Default 128. */
+  /** Output length of a request without a maximum; it then ends with `eos`. Default 128. */
   readonly defaultOutputTokens?: number
-  /** Exactly these tokens come out; undefined: pseudo-random ones. */
+  /** The exact output tokens of a request; undefined: pseudo-random ones. */
   readonly scriptFor?: (request: GenerateRequest) => ArrayLike<number> | undefined
-  /** What a request that is held to a shape says; absent: such requests are refused. Counts more than `scriptFor`'s silence. */
+  /**
+   * The output of a request with structured output; absent: such requests are refused. Used if `scriptFor` returns
+   * nothing.
+   */
   readonly guidedScript?: (request: GenerateRequest) => ArrayLike<number>
   readonly reasoning?: SimReasoning
   /**
-   * Turns end by themselves, and some call a tool (with `guidedScript`); those that a shape, a script or `ignoreEos` holds do not.
-   * Absent: only a limit or a stop token ends an output.
+   * Turns end by themselves, and some call a tool (needs `guidedScript`); except for turns with structured output, a
+   * script or `ignoreEos`. Absent: only a limit or a stop token ends an output.
    */
   readonly turns?: SimTurnsOptions
-  /** Numbers of an embedding. Default 128. */
+  /** Dimension of an embedding. Default 128. */
   readonly embeddingLength?: number
   /**
-   * A prefill worker listens here (0: any free port), and its prompts are decoded elsewhere while they are computed:
-   * prefill and decode of a request meet in a bootstrap room. Needs `bootstrap`.
+   * A prefill worker listens on this port (0: any free one), and decode of its prompts starts on another worker while
+   * they are computed: both legs meet in a bootstrap room. Needs `bootstrap`.
    */
   readonly bootstrapPort?: number
-  /** How long one side waits for the other in a bootstrap room. Default 300000. */
+  /** How long one side waits for the other in a bootstrap room, in milliseconds. Default 300000. */
   readonly handOffTimeoutMs?: number
-  /** Opens the bootstrap rooms; room `host` has one with sockets. */
+  /** Implementation of bootstrap rooms; room `host` has one with sockets. */
   readonly bootstrap?: SimBootstrap
   /**
-   * KV events are published here as vLLM publishes them, for rank r at this port + r (0: any free ones); not those of a
-   * decode worker. Needs `kvBroadcast`.
+   * KV events are published in vLLM's format, for rank r on this port + r (0: any free ports); not by decode workers.
+   * Needs `kvBroadcast`.
    */
   readonly kvEventsPort?: number
-  /** Missed batches of rank r are asked for at this port + r. */
+  /** Missed batches of rank r can be requested on this port + r. */
   readonly kvReplayPort?: number
-  /** How events are written. Default `array`. */
+  /** Format of the events. Default `array`. */
   readonly kvEventsForm?: KvEventsForm
-  /** Publishes them; room `host` has one over ZeroMQ. */
+  /** Publishes them; room `host` has an implementation over ZeroMQ. */
   readonly kvBroadcast?: SimKvBroadcast
-  /** The driver's time stands still between timers: many steps may have one timer. For the laboratory. */
+  /** For the simulator, whose time stands still between timers: one timer for many steps. */
   readonly ahead?: StepAhead
-  /** Hears of every step when it begins; what it is given is good during the call. */
+  /** Called when a step begins; its argument is only valid during the call. */
   readonly onStep?: (step: SimStep<unknown>, dpRank: number) => void
   readonly startupMs?: number
-  /** Drain takes at least this long. */
+  /** Minimum duration of a drain. */
   readonly drainMs?: number
   readonly failStart?: ErrorCode
   readonly faultFor?: (request: GenerateRequest) => SimFault | undefined
-  /** `request.extra.simFault` may order a fault; only for tests. */
+  /** `request.extra.simFault` may inject a fault; only for tests. */
   readonly allowRequestFaults?: boolean
 }
 
@@ -117,7 +118,8 @@ export function createSimEngineConfig(options: SimEngineOptions): SimEngineConfi
     handOffTimeoutMs: options.handOffTimeoutMs ?? 300_000,
     scheduler: createSchedulerConfig({ ...options, maxModelLength: contextLength }),
   }
-  if (options.model === '') throw new BatonError('config.invalid', 'the model needs a name')
+  if (options.model === '')
+    throw new BatonError('config.invalid', 'model is invalid: expected a name, got an empty text')
   for (const name of COUNTS) {
     if (!Number.isSafeInteger(config[name]) || config[name] < 1)
       throw new BatonError('config.invalid', `${name} must be a whole number ≥ 1`)

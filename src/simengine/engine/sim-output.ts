@@ -1,13 +1,13 @@
 /**
- * The output of one simulated request: which token at which index, and when and why it ends.
+ * The output of one simulated request: the token at each index, and when and why it ends.
  *
- * Everything is known before the first step: the scheduler needs the number of tokens only.
+ * Everything is known before the first step; the scheduler needs only the number of tokens.
  */
 import type { FinishReason, GenerateRequest } from '../../request/index.ts'
 import { BiasedTokens } from './biased-tokens.ts'
 import { SimTokens } from './sim-tokens.ts'
 
-/** A reasoning model: this share of the output stands between the two tokens. */
+/** Simulates a reasoning model: this share of the output is between the two tokens. */
 export interface SimReasoning {
   readonly startTokenId: number
   readonly endTokenId: number
@@ -18,22 +18,22 @@ export interface SimReasoning {
 interface SimOutputOptions {
   readonly tokens: SimTokens
   readonly request: GenerateRequest
-  /** No more tokens than this. */
+  /** Maximum number of tokens. */
   readonly lengthMax: number
-  /** The request named no maximum: at `lengthMax` the model has said all it wanted. */
+  /** The request has no maximum: at `lengthMax` the output ends with `eos`. */
   readonly endsByItself: boolean
-  /** Exactly these tokens, from the beginning of the whole output on. */
+  /** The exact tokens, from the beginning of the whole output. */
   readonly script?: ArrayLike<number> | undefined
   readonly reasoning?: SimReasoning | undefined
 }
 
 export class SimOutput {
-  /** Tokens that are generated here, including one that stops the output. */
+  /** Number of tokens generated here, including one that stops the output. */
   readonly outputTokens: number
   readonly finish: FinishReason
   /** The id that ends the output. */
   readonly stopTokenId: number | undefined
-  /** The stop token is part of what the client sees. */
+  /** The stop token is visible to the client. */
   readonly showsStop: boolean
   readonly #tokens: SimTokens | BiasedTokens
   readonly #stream: number
@@ -68,7 +68,7 @@ export class SimOutput {
     this.finish = request.stop.stopTokenIds?.includes(stopTokenId) === true ? 'stop' : 'eos'
   }
 
-  /** The k-th token that is generated here; those of an earlier worker come before it. */
+  /** The k-th token generated here; tokens of an earlier worker (migration) precede it. */
   tokenAt(k: number): number {
     const index = this.#resumed + k
     const scripted = this.#script?.[index]
@@ -80,7 +80,7 @@ export class SimOutput {
     return this.#tokens.tokenAt(this.#stream, index)
   }
 
-  /** The tokens from `k` on, as `tokenAt` gives them, into `target[at]` and behind. */
+  /** Writes the tokens from `k` on (see `tokenAt`) to `target[at]` and following. */
   fill(k: number, target: Uint32Array, at: number): void {
     const tokens = this.#tokens
     if (tokens instanceof SimTokens && this.#script === undefined && this.#thinkingTokens === 0)

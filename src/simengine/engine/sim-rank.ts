@@ -1,9 +1,9 @@
 /**
- * The live driver of one scheduler: one timer for the step under way, however many requests are in it.
+ * Drives one scheduler in real time: one timer for the current step, however many requests it has.
  *
- * The timeline is kept apart from the timers: a step begins where the last one ended, not where its timer happened to
- * fire, so that a timer of whole milliseconds does not stretch a step of 5.74 ms. After a long pause it starts anew, but
- * never before the last step's end: a timer of whole milliseconds also fires early.
+ * The timeline is independent of the timers: a step begins when the last one ended, not when its timer fired, so that
+ * timers with a resolution of a millisecond do not stretch a step of 5.74 ms. After a long pause it is reset, but
+ * never to before the last step's end, because a timer may also fire early.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -15,11 +15,14 @@ import type { SimStep } from '../scheduler/sim-scheduler.ts'
 import type { SimSequence, SimSubmit } from '../scheduler/sim-sequence.ts'
 import type { StepAhead, StepRun } from '../scheduler/step-ahead.ts'
 
-/** Where a sequence's progress goes. */
+/** Receives the progress of a sequence. */
 export interface SimOwner {
-  /** It left the queue; again when it was preempted. */
+  /** The sequence has left the queue; called again after a preemption. */
   admitted?(): void
-  /** All tokens up to this count are ready. `endsMs`: the ends of the steps that brought them, when there were several. */
+  /**
+   * All tokens up to this count are available. `endsMs`: end times of the steps that produced them, if there were
+   * several.
+   */
   advanceTo(generatedTokens: number, endsMs?: Float64Array): void
   complete(): void
 }
@@ -29,10 +32,10 @@ interface SimRankObserver {
   load(report: LoadReport): void
 }
 
-/** Steps that may follow each other without a timer (nothing takes time) before others get their turn. */
+/** Maximum number of consecutive steps without a timer (steps that take no time) before other work gets its turn. */
 const STEPS_PER_TURN = 64
 const LATE_MS_MAX = 20
-/** A run of steps with one timer; behind its middle the forecast costs more than it saves. */
+/** Maximum number of steps with one timer; more would cost more to forecast than they save. */
 const STEPS_AHEAD_MAX = 256
 
 export interface SimRankOptions<Owner> {
@@ -44,19 +47,19 @@ export interface SimRankOptions<Owner> {
   readonly onStep?: ((step: SimStep<Owner>, dpRank: number) => void) | undefined
 }
 
-/** An engine that says nothing for long is taken for stalled: it gives a sign of life so often, if anybody looks. */
+/** Minimum interval of signs of life, because an engine that is silent for long counts as stalled. */
 const LIFE_SIGN_MS = 1000
 
-/** Steps with one timer. */
+/** Several steps with one timer. */
 interface Run<Owner> {
-  /** The scheduler's own: what it says is of the step under way. */
+  /** The scheduler's own object; it describes the current step. */
   readonly step: SimStep<Owner>
   readonly endsMs: Float64Array
-  /** The step under way; those before have ended. */
+  /** Index of the current step; earlier ones have ended. */
   at: number
-  /** Those before have been told. */
+  /** Index of the first step that has not been reported. */
   told: number
-  /** Before this moment no step begins that takes or completes a block. */
+  /** Before this time no step begins that allocates or completes a block. */
   changesAtMs: number
 }
 
@@ -67,7 +70,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
   #observer: SimRankObserver | null = null
   #timer: Timer | null = null
   #isPumping = false
-  /** The timer is that of a wait, not of a step. */
+  /** The timer is for a wait, not for a step. */
   #isIdle = false
   #isClosed = false
   #timelineMs = -Infinity
@@ -75,7 +78,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
 
   readonly #ahead: StepAhead | null
   readonly #onStep: ((step: SimStep<Owner>, dpRank: number) => void) | undefined
-  /** The step under way and those forecast behind it; null: one step, one timer. */
+  /** The current step and those forecast after it; null: one step per timer. */
   #run: Run<Owner> | null = null
 
   constructor(dpRank: number, options: SimRankOptions<Owner>) {
@@ -122,17 +125,17 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     this.#timer = null
   }
 
-  /** How long steps take has changed: what was forecast does not hold. */
+  /** Step durations have changed: the forecast is invalid. */
   recast(): void {
     this.#endRun()
   }
 
-  /** What has ended by now is reported now. */
+  /** Reports everything that has ended by now. */
   flush(): void {
     const run = this.#run
     if (run === null) return
     this.settle(this.#clock.nowMs())
-    tellEnded(run)
+    reportEnded(run)
   }
 
   catchUp(nowMs: number): void {
@@ -147,7 +150,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     let next = at
     while (next < last && endsMs[next]! <= nowMs) next++
     if (next === at) return
-    // Those up to `next - 1` have ended, `next` is under way.
+    // Steps up to `next - 1` have ended, `next` is current.
     const step = this.scheduler.quietSteps(next - at, endsMs[at]!, endsMs[next]!)
     run.at = next
     run.changesAtMs = this.#changeAfter(endsMs, next)
@@ -156,10 +159,10 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     this.#publish(step)
   }
 
-  /** Requests that come in the same turn are in the same step. */
+  /** Requests that arrive in the same turn of the event loop are in the same step. */
   #wake(): void {
     if (this.#isPumping || (this.#timer !== null && !this.#isIdle)) return
-    // No sequence computes: what waits for a transfer or a copy must not hold up what comes now.
+    // No sequence is computing: waiting for a transfer or copy must not delay new requests.
     this.#timer?.cancel()
     this.#timer = null
     this.#isPumping = true
@@ -175,7 +178,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
       const nowMs = this.#startOfStep()
       const step = this.scheduler.step(nowMs)
       if (step === null) {
-        // Idle: what comes next begins when it comes.
+        // Idle: the next step begins when its request arrives.
         this.#timelineMs = -Infinity
         this.#report()
         this.#sleepUntilWake(nowMs)
@@ -200,7 +203,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
 
   #runAhead(step: SimStep<Owner>): boolean {
     if (this.#ahead === null || step.completed.length > 0) return false
-    // A first token is reported when it is there: routers count a prompt as computed from then on.
+    // A first token is reported at once, because routers take it as the end of the prefill.
     if (step.emitted.some(({ generatedTokens }) => generatedTokens === 1)) return false
     const forecast = this.scheduler.forecast(STEPS_AHEAD_MAX)
     if (forecast === null) return false
@@ -212,28 +215,28 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
       this.settle(endsMs.at(-1)!)
       if (this.#run !== run) return
       this.#leaveRun()
-      tellEnded(run)
+      reportEnded(run)
       this.#deliver(step)
     })
     return true
   }
 
-  /** With step `at` under way: when the next one begins (at the end of the one before) that others can see something of. */
+  /** With step `at` current: the start of the next step with an effect visible from outside. */
   #changeAfter(endsMs: Float64Array, at: number): number {
     const last = endsMs.length - 1
     if (at === last) return Infinity
-    // The last one may be the last of a sequence.
+    // The last step may end a sequence.
     const next = Math.min(at + this.scheduler.stepsToChange, last)
     return Math.min(endsMs[next - 1]!, endsMs[at]! + LIFE_SIGN_MS)
   }
 
-  /** The step under way is the last one of the run; what comes now is in the step behind it. */
+  /** Ends the run after the current step; new requests join the step after it. */
   #endRun(): void {
     const run = this.#run
     if (run === null) return
     this.settle(this.#clock.nowMs())
     this.#leaveRun()
-    tellEnded(run)
+    reportEnded(run)
     this.#timer?.cancel()
     this.#timer = null
     this.#sleepOver(run.step)
@@ -288,8 +291,8 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
   }
 }
 
-/** The tokens of the steps that have ended. The step under way has been computed already: it is not told yet. */
-function tellEnded<Owner extends SimOwner>(run: Run<Owner>): void {
+/** Reports the tokens of the steps that have ended. The current step is computed already, but not reported yet. */
+function reportEnded<Owner extends SimOwner>(run: Run<Owner>): void {
   const { step, endsMs, told, at } = run
   if (at === told) return
   run.told = at

@@ -1,8 +1,7 @@
 /**
- * What the ranks tell of their blocks and load, on its way to the worker and, with `kvEventsPort`, to everyone who
- * subscribes there.
+ * Forwards the ranks' reports about blocks and load to the worker and, with `kvEventsPort`, to external subscribers.
  *
- * What a decode worker caches is of no use to a router: it is reported to neither.
+ * The cache of a decode worker is of no use to a router, so its events are sent to neither.
  */
 import type { Clock } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -32,7 +31,7 @@ export class SimReports {
     return this.#broadcast !== null
   }
 
-  /** Where it can be subscribed to, for the worker's card. */
+  /** The addresses for subscribers, for the worker's card. */
   async listen(): Promise<Partial<EngineConfig>> {
     if (this.#broadcast === null) return {}
     const { kvEventsPort = 0, kvReplayPort = null } = this.#options

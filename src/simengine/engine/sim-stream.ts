@@ -1,8 +1,8 @@
 /**
- * The reply of one request: an iterator over what is ready, with at most one reader waiting.
+ * The reply of one request: an iterator over available items, with at most one waiting reader.
  *
- * Tokens are a function of their index, so nothing is queued: the stream knows how many are ready and how many were
- * taken. It ends once: complete, cancelled, failed or dropped; each way frees the sequence.
+ * Tokens are a function of their index, so nothing is buffered: the stream knows how many are available and how many
+ * were read. It ends once: complete, cancelled, failed or dropped; in each case the sequence is freed.
  */
 import { BatonError } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
@@ -15,11 +15,11 @@ import type { SimOwner } from './sim-rank.ts'
 import type { SimSequence } from '../scheduler/sim-sequence.ts'
 import type { SimTokens } from './sim-tokens.ts'
 
-/** What the engine does for a stream. */
+/** What the engine provides to a stream. */
 export interface SimStreamHost {
-  /** Begins the request; throws a BatonError when it cannot. Called at the first read. */
+  /** Starts the request; throws a BatonError if that is impossible. Called at the first read. */
   open(stream: SimStream): void
-  /** Exactly once after `open` was called: the sequence is freed if it still runs. */
+  /** Called exactly once after `open`: frees the sequence if it still runs. */
   release(stream: SimStream): void
 }
 
@@ -36,7 +36,7 @@ type Reader = {
   readonly reject: (error: unknown) => void
 }
 
-/** `engineData` of a chunk whose tokens are those of several steps, computed ahead. */
+/** `engineData` of a chunk with the tokens of several steps that were computed ahead. */
 export interface SimRunData {
   readonly stepEndsMs: Float64Array
 }
@@ -54,7 +54,7 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
   #state: 'new' | 'open' | 'ended' = 'new'
   #ready = 0
   #taken = 0
-  /** Steps that were computed ahead have these ends: their tokens go out together. */
+  /** End times of steps that were computed ahead; their tokens are sent together. */
   #runMs: Float64Array | null = null
   #isComplete = false
   #failure: BatonError | null = null
@@ -148,11 +148,11 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     }
   }
 
-  /** The next item, or null when there is none yet (or none any more). `wasAsked`: before what has just happened. */
+  /** The next item, or null if there is none yet (or any more). `wasAsked`: the reader was already waiting. */
   #take(wasAsked: boolean): Chunk | null {
     if (this.#state === 'ended') return null
     if (this.context.isStopped) {
-      // Tokens of steps that had ended when the stop came.
+      // Tokens of steps that had ended before the stop.
       if (wasAsked && this.#runMs !== null) return this.#takeRun(this.#runMs)
       return this.#terminal('cancelled', [])
     }
@@ -161,7 +161,10 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     if (fault !== undefined && fault.kind !== 'slow' && this.#taken >= fault.atToken) {
       if (fault.kind === 'hang') return null
       if (this.#ready > this.#taken || this.#isComplete)
-        throw new BatonError(fault.code, fault.message ?? 'the simulated engine failed as ordered')
+        throw new BatonError(
+          fault.code,
+          fault.message ?? 'the simulated engine failed as configured (simFault)',
+        )
     }
     if (isPrefillOnly) return this.#isComplete ? this.#terminal('length', []) : null
     const isLast = this.#taken + 1 >= output.outputTokens
@@ -181,7 +184,7 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     return this.#withLogprobs(this.#terminal(output.finish, isHidden ? [] : [tokenId]))
   }
 
-  /** All tokens that are ready but for the last one of the output, with the moments at which each was. */
+  /** All available tokens except the last one of the output, with the time of each. */
   #takeRun(endsMs: Float64Array): Chunk {
     const { output, fault } = this.opened!
     const faultAt = fault === undefined || fault.kind === 'slow' ? Infinity : fault.atToken
@@ -191,7 +194,7 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     if (run.length < count) run = new Uint32Array(2 * count)
     const drawn = run.subarray(0, count)
     output.fill(this.#taken, drawn, 0)
-    // A list of its own: chunks carry plain lists.
+    // A new array, because chunks carry plain lists.
     const tokenIds: number[] = []
     for (let i = 0; i < count; i++) tokenIds.push(drawn[i]!)
     this.#taken += count
@@ -224,7 +227,7 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     return usageOf(this.request.tokenIds.length, this.#taken, this.#cachedTokens())
   }
 
-  /** After a hand-over it was the prefill worker that had a cache or not. */
+  /** After a hand-over the cached tokens are those of the prefill worker. */
   #cachedTokens(): number {
     const { request, sequence } = this
     if (sequence?.isTransferred === true) return request.prefillResult?.cachedTokens ?? 0
@@ -255,7 +258,7 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
   }
 }
 
-/** Of one run at a time. */
+/** Scratch space for one run. */
 let run = new Uint32Array(256)
 
 function joined(first: Float64Array, second: Float64Array): Float64Array {

@@ -12,7 +12,7 @@ describe('SimEngine - turns that end by themselves', () => {
   const said = (clock: VirtualClock, engine: SimEngine, request: GenerateRequest) =>
     clock.runUntil(collect(engine, request))
 
-  it('each has a length of its own around the median; a limit below it cuts it', async () => {
+  it('each has a random length around the median; a lower limit cuts it', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { turns })
     const lengths: number[] = []
@@ -37,7 +37,7 @@ describe('SimEngine - turns that end by themselves', () => {
     }
   })
 
-  it('min_tokens and ignore_eos hold; at another worker it ends where it would have ended', async () => {
+  it('min_tokens and ignore_eos apply; a migrated turn ends where it would have ended', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { turns })
     const request = asked(3, 4000)
@@ -51,7 +51,7 @@ describe('SimEngine - turns that end by themselves', () => {
     expect(tokensOf(await said(clock, engine, rest))).toEqual(whole.slice(5))
   })
 
-  it('tools that may be called - about half of the turns say a text of the grammar', async () => {
+  it('with tools - about half of the turns generate a text of the grammar', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, {
       turns,

@@ -1,6 +1,6 @@
 /**
- * How the turns of a simulated engine end: after a length of their own, or with a call of a tool. Both are functions of the
- * stream's state, so a turn that goes on at another worker ends where it would have ended.
+ * How the turns of a simulated engine end: after a random length, or with a tool call. Both are functions of the
+ * stream's state, so a migrated turn ends where it would have ended.
  */
 import { BatonError } from '../../base/index.ts'
 import type { SimTokens } from './sim-tokens.ts'
@@ -8,14 +8,17 @@ import type { SimTokens } from './sim-tokens.ts'
 export interface SimTurnsOptions {
   /** Median of the lengths, in tokens. Default 120. */
   readonly outputTokens?: number
-  /** Standard deviation of the lengths' logarithm: 0 makes all equal, two thirds lie within a factor of e^spread. Default 0.6. */
+  /**
+   * Standard deviation of the logarithm of the lengths; 0: all equal. Two thirds are within a factor of e^spread.
+   * Default 0.6.
+   */
   readonly spread?: number
-  /** Share of the turns that call a tool where they may. Default 0.5. */
+  /** Share of the turns that call a tool if they may. Default 0.5. */
   readonly toolCalls?: number
 }
 
 const LENGTH_MAX = 1_000_000
-/** Of numbers that are drawn apart from the tokens. */
+/** Separates these random numbers from those of the tokens. */
 const OWN_STREAM = 0x51ed270b
 
 export class SimTurns {
@@ -38,16 +41,16 @@ export class SimTurns {
     return this.#toolCalls > 0
   }
 
-  /** Tokens of the whole turn, those of earlier workers included. */
+  /** Length of the whole turn in tokens, including tokens of earlier workers. */
   lengthOf(tokens: SimTokens, stream: number): number {
     const share = (nth: number): number => tokens.shareAt(stream ^ OWN_STREAM, nth)
-    // Box and Muller: two even draws make one normal one.
+    // Box-Muller transform: two uniform numbers give one normal number.
     const normal = Math.sqrt(-2 * Math.log(1 - share(0))) * Math.cos(2 * Math.PI * share(1))
     const length = Math.round(this.#outputTokens * Math.exp(this.#spread * normal))
     return Math.max(1, Math.min(LENGTH_MAX, length))
   }
 
-  /** Whether this turn is a call. */
+  /** Whether this turn is a tool call. */
   calls(tokens: SimTokens, stream: number): boolean {
     return tokens.shareAt(stream ^ OWN_STREAM, 2) < this.#toolCalls
   }

@@ -74,8 +74,8 @@ class Listener {
   }
 }
 
-describe('BlockPool - against a naive pool', () => {
-  it('counts, finds, evicts and tells the same under random use', () => {
+describe('BlockPool - compared with a naive pool', () => {
+  it('counts, finds, evicts and reports the same under random use', () => {
     const command = fc.tuple(
       fc.constantFrom('allocate', 'publish', 'reuse', 'release', 'release', 'evict'),
       fc.nat(1000),
@@ -227,7 +227,7 @@ function checkBlocks(scheduler: SimScheduler<number>, live: readonly Live[]): vo
 }
 
 describe('SimScheduler - block accounting under random workloads', () => {
-  it('uses exactly the blocks of its sequences, tells them, and gives all back', () => {
+  it('uses exactly the blocks of its sequences, reports them, and releases all', () => {
     fc.assert(
       fc.property(fc.array(jobOf, { minLength: 1, maxLength: 12 }), configOf, (jobs, options) => {
         const { offload, speculation, ...rest } = options

@@ -27,7 +27,7 @@ function tokensPerStep(
 }
 
 describe('SimScheduler - speculation', () => {
-  it('drafts that are always right - the first token alone, then as many as there are, never too many', () => {
+  it('drafts that are always right - the first token alone, then all drafts, never more than the limits', () => {
     const always = { drafts: 3, acceptRates: [1, 1, 1] }
     expect(tokensPerStep(always, 10)).toEqual([1, 4, 4, 1])
     expect(tokensPerStep(always, 1)).toEqual([1])
@@ -35,17 +35,17 @@ describe('SimScheduler - speculation', () => {
     expect(tokensPerStep(always, 5, { tokenBudget: 2 })).toEqual([0, 0, 1, 2, 2])
   })
 
-  it('drafts that are never right - one token a step', () => {
+  it('drafts that are never right - one token per step', () => {
     expect(tokensPerStep({ drafts: 2, acceptRates: [0, 1] }, 4)).toEqual([1, 1, 1, 1])
   })
 
-  it('a cache without free blocks for drafts - goes on without them', () => {
+  it('a cache without free blocks for drafts - continues without them', () => {
     const always = { drafts: 5, acceptRates: [1, 1, 1, 1, 1] }
     // Two blocks hold 8 tokens: 6 of the prompt and two of the output; the KV of the last is never computed.
     expect(tokensPerStep(always, 3, { blockCount: 2 })).toEqual([1, 2])
   })
 
-  it('the seed and the rank - decide, and the rates hold', () => {
+  it('seed and rank - determine the result, with the given rates', () => {
     const options = { drafts: 2, acceptRates: [0.8, 0.5], seed: 7 }
     expect(tokensPerStep(options, 200)).toEqual(tokensPerStep(options, 200))
     expect(tokensPerStep(options, 200)).not.toEqual(tokensPerStep(options, 200, { rank: 1 }))

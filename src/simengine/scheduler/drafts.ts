@@ -1,7 +1,7 @@
 /**
- * Speculative decoding: behind the token of a step some are guessed, and a run of them from the first on is accepted.
+ * Speculative decoding: after the token of a step several drafts are guessed, and a leading part of them is accepted.
  *
- * A step takes as long as without; `timing` says otherwise if it should.
+ * A step takes as long as without drafts, unless `timing` says otherwise.
  */
 import { seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -21,7 +21,7 @@ export class Drafts {
     this.#random = seededRandom(seed + rank)
   }
 
-  /** Drafts behind a token, as far as the output, the budget and the cache allow; no sequence is preempted for them. */
+  /** Number of drafts, as far as output, budget and cache allow; no sequence is preempted for them. */
   guess<Owner>(
     sequence: SimSequence<Owner>,
     blocks: SequenceBlocks<Owner>,
@@ -36,7 +36,7 @@ export class Drafts {
     budget.giveDrafts(sequence, Math.min(most, blocks.capacityOf(sequence) - sequence.length))
   }
 
-  /** How many of so many drafts turn out right. */
+  /** Number of accepted drafts. */
   accepted(drafts: number): number {
     let count = 0
     while (count < drafts && this.#random.next() < this.#rates[count]!) count += 1

@@ -1,11 +1,9 @@
-/**
- * Sequences whose prompt's KV is on its way from a prefill worker; each may begin when it has come.
- */
+/** Sequences whose KV is being transferred from a prefill worker; each may start when it has arrived. */
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SequenceBlocks } from './sequence-blocks.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
-/** Less than this is nothing: `now + (then - now)` need not be `then`. */
+/** Tolerance, because `now + (then - now)` need not equal `then` in floating point. */
 export const EPSILON_MS = 1e-6
 
 export class KvTransfers<Owner> {
@@ -22,7 +20,7 @@ export class KvTransfers<Owner> {
     return this.#sequences.length
   }
 
-  /** When the next one arrives; Infinity: none is under way. */
+  /** When the next transfer arrives; Infinity: none in progress. */
   get nextMs(): number {
     let nextMs = Infinity
     for (const { notBeforeMs } of this.#sequences) nextMs = Math.min(nextMs, notBeforeMs)
@@ -35,7 +33,7 @@ export class KvTransfers<Owner> {
     this.#sequences.push(sequence)
   }
 
-  /** Hands over those that have arrived, in the order in which they began. */
+  /** Passes on the sequences that have arrived, in the order in which they began. */
   end(nowMs: number, onArrived: (sequence: SimSequence<Owner>) => void): void {
     const sequences = this.#sequences
     let kept = 0

@@ -1,9 +1,9 @@
 /**
- * How many blocks admission keeps free for the output of those that run, so that they need not be preempted too often.
+ * How many blocks admission keeps free for the output of running sequences, so that they are not preempted too often.
  *
- * `none`: a sequence is admitted when what it has now fits. `whole`: with its longest output, and nothing is ever
- * preempted. `estimate`: a share of the output that is outstanding; the share falls with every step that decodes, rises
- * to what was needed when something had to be preempted, and begins anew when the engine was idle.
+ * `none`: a sequence is admitted if its current tokens fit. `whole`: with its maximum output, and nothing is ever
+ * preempted. `estimate`: a share of the outstanding output; the share falls with every decode step, rises to what was
+ * needed after a preemption, and is reset when the engine is idle. (SGLang's policy.)
  */
 import type { SimSequence } from './sim-sequence.ts'
 
@@ -11,12 +11,12 @@ export type OutputReserveConfig =
   | { readonly kind: 'none' | 'whole' }
   | {
       readonly kind: 'estimate'
-      /** Share of the outstanding output at the beginning. */
+      /** Initial share of the outstanding output. */
       readonly initial: number
       readonly least: number
-      /** Falls by this much per step. */
+      /** Decrease per step. */
       readonly decay: number
-      /** No request counts for more output than this. */
+      /** Maximum output counted per request. */
       readonly outputMax: number
     }
 
@@ -34,7 +34,7 @@ export class OutputReserve<Owner> {
     this.#share = reserve.kind === 'estimate' ? reserve.initial : 0
   }
 
-  /** Blocks that must be there for this one to be admitted. */
+  /** Number of blocks that must be available to admit this sequence. */
   footprint(sequence: SimSequence<Owner>, isAlone: boolean): number {
     const reserve = this.#reserve
     if (reserve.kind === 'whole') return this.#blocksAtEnd(sequence)
@@ -43,7 +43,7 @@ export class OutputReserve<Owner> {
     return Math.min(this.#blocksFor(sequence.length + output), this.#blocksAtEnd(sequence))
   }
 
-  /** Blocks that those that run may still need. */
+  /** Number of blocks that running sequences may still need. */
   reserved(running: readonly SimSequence<Owner>[]): number {
     const reserve = this.#reserve
     let blocks = 0

@@ -24,12 +24,12 @@ describe('SimScheduler - prompts per step', () => {
     expect(run({})).toEqual(['200: a1 b1', '0: a2 b2', '0: a3 b3'])
   })
 
-  it('one - the second waits for the first, which goes on meanwhile', () => {
+  it('one - the second prompt waits for the first, whose output continues', () => {
     expect(run({ promptsPerStep: 1 })).toEqual(['100: a1', '100: a2 b1', '0: a3 b2', '0: b3'])
     expect(run({ promptsPerStep: 2 })).toEqual(run({}))
   })
 
-  it('pieces - a step has no more tokens of a prompt', () => {
+  it('chunks - limit the tokens of a prompt per step', () => {
     const steps = run({ promptsPerStep: 1, promptChunk: 60 })
     expect(steps).toEqual(['60: ', '40: a1', '60: a2', '40: a3 b1', '0: b2', '0: b3'])
     expect(run({ promptChunk: 60 })).toEqual(['120: ', '80: a1 b1', '0: a2 b2', '0: a3 b3'])

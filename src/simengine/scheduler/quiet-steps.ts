@@ -1,8 +1,9 @@
 /**
- * Steps that only give each running sequence its next token: how many are to come, and when the last of them ends.
+ * Quiet steps, which only give each running sequence its next token: how many will follow, and when the last of them
+ * ends.
  *
- * With it a driver that knows the future (the laboratory) needs one timer for many steps. It is a forecast: whatever is
- * submitted or cancelled meanwhile ends the run of steps. What the steps do to sequences and blocks is the scheduler's.
+ * With this forecast a driver that knows the future (the simulator) needs one timer for many steps. A submit or
+ * cancel in the meantime ends the run. The effect of the steps on sequences and blocks is up to the scheduler.
  */
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
@@ -11,22 +12,22 @@ import { stepEndMs } from './step-work.ts'
 interface QuietOptions<Owner> {
   readonly running: readonly SimSequence<Owner>[]
   readonly config: SchedulerConfig
-  /** Free ones and those that may be evicted. */
+  /** Free blocks and those that may be evicted. */
   readonly spareBlocks: number
-  /** The end of the step under way. */
+  /** The end of the current step. */
   readonly fromMs: number
   readonly stepsMax: number
 }
 
 export interface QuietRun {
   readonly steps: number
-  /** The end of the step under way, then the end of each quiet one. */
+  /** The end of the current step, then the end of each quiet one. */
   readonly endsMs: Float64Array
 }
 
 /**
- * How many such steps it takes from now on until one of them takes a block or completes one: nothing else that they do,
- * but for the end of a sequence with the last one, can be seen from outside.
+ * Number of such steps until one of them allocates or completes a block: apart from the end of a sequence in the last
+ * step, nothing else that they do is visible from outside.
  */
 export function stepsToChange<Owner>(
   running: readonly SimSequence<Owner>[],
@@ -51,7 +52,7 @@ export function forecastQuietSteps<Owner>(options: QuietOptions<Owner>): QuietRu
   let contextTokens = 0
   for (const sequence of running) {
     const { length, computedTokens, restMs, outputTokens, generatedTokens } = sequence
-    // The last token of a prompt is computed as one of the prompt, and a first token is told as soon as it is there.
+    // The last token of a prompt is computed as part of the prompt, and a first token is reported at once.
     if (generatedTokens === 0 || restMs > 0 || length - computedTokens !== 1) return null
     steps = Math.min(steps, outputTokens - generatedTokens)
     contextTokens += length

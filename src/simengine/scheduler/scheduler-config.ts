@@ -1,6 +1,4 @@
-/**
- * What the simulated scheduler needs to know, finished and checked; see `sim-options.ts` for what a user writes.
- */
+/** The validated configuration of the simulated scheduler; see `sim-options.ts` for the options. */
 import { BatonError } from '../../base/index.ts'
 import { createOffloadConfig } from '../blocks/offload-config.ts'
 import type { OffloadConfig, OffloadOptions } from '../blocks/offload-config.ts'
@@ -20,23 +18,23 @@ export interface SchedulerConfig {
   readonly tokenBudget: number
   readonly prefixCaching: boolean
   readonly chunkedPrefill: boolean
-  /** Whom a running sequence without a block pushes out: the newest or the oldest. */
+  /** Which sequence is preempted if a running one lacks a block: the newest or the oldest. */
   readonly preemption: 'lifo' | 'fifo'
-  /** Blocks that admission keeps free for the output of those that run. */
+  /** Blocks that admission keeps free for the output of running sequences. */
   readonly reserve: OutputReserveConfig
   /** Prompt tokens per step; a prompt that is alone in its step may have more. */
   readonly promptBudget: number
-  /** Requests that may compute prompt tokens in one step, and how many each; Infinity: no limit. */
+  /** Maximum number of requests with prompt tokens per step, and prompt tokens of each; Infinity: no limit. */
   readonly promptsPerStep: number
   readonly promptChunk: number
   readonly waitingOrder: 'arrival' | 'longest-prefix'
   readonly timing: SimTiming
-  /** Infinity: takes no time. */
+  /** Infinity: computing takes no time. */
   readonly prefillSpeedup: number
   readonly decodeSpeedup: number
-  /** What it costs to take KV over from a prefill worker; null: nothing. */
+  /** Cost of a KV transfer from a prefill worker; null: none. */
   readonly transfer: { readonly msPerToken: number; readonly onlyMissing: boolean } | null
-  /** Memory behind the device's; null: what is evicted is lost. */
+  /** Host memory and disk; null: evicted blocks are lost. */
   readonly offload: OffloadConfig | null
   /** Null: one token per step and request. */
   readonly speculation: SpeculationConfig | null
@@ -56,22 +54,22 @@ export interface SchedulerOptions {
   readonly prefixCaching?: boolean
   readonly chunkedPrefill?: boolean
   readonly preemption?: 'lifo' | 'fifo'
-  /** Some engines compute one prompt after the other, a piece per step. Default: no limit. */
+  /** For engines that compute one prompt after the other, a piece per step. Default: no limit. */
   readonly promptsPerStep?: number | null
-  /** Prompt tokens of one request per step. Default: no limit but the step's. */
+  /** Prompt tokens of one request per step. Default: only the limit of the step. */
   readonly promptChunk?: number | null
   readonly waitingOrder?: 'arrival' | 'longest-prefix'
   readonly timing?: SimTimingOptions
-  /** Divides the time of computing; 'instantaneous': that takes none. Links take the time of their bytes. */
+  /** Divides compute times; 'instantaneous': they are zero. Transfers are not affected. */
   readonly speedupRatio?: number | 'instantaneous'
   readonly decodeSpeedupRatio?: number
   readonly kvBytesPerToken?: number
   /** In GB/s (1e9 bytes); absent or 0: the transfer takes no time. */
   readonly kvTransferBandwidth?: number
   readonly kvTransferTiming?: 'full-prompt' | 'destination-missing'
-  /** Host memory and disk that evicted blocks come back from. */
+  /** Host memory and disk from which evicted blocks can be fetched back. */
   readonly offload?: OffloadOptions
-  /** How careful `sglang` is when it admits; other engine types do not estimate. */
+  /** How cautiously `sglang` admits; other engine types do not estimate. */
   readonly sglang?: SglangOptions
   /** Several tokens per step. */
   readonly speculation?: SpeculationOptions
@@ -80,14 +78,14 @@ export interface SchedulerOptions {
 export interface SglangOptions {
   /** Prompt tokens of a step; a prompt that is alone may have more. Default 16384. */
   readonly maxPrefillTokens?: number
-  /** No request is expected to say more than this. Default 4096. */
+  /** No request is expected to generate more than this. Default 4096. */
   readonly clipMaxNewTokens?: number
-  /** Above 1 admits fewer at once, below 1 more. Default 1. */
+  /** Above 1 admits fewer requests at once, below 1 more. Default 1. */
   readonly scheduleConservativeness?: number
 }
 
 const BLOCK_TOKENS = { vllm: 64, sglang: 1, trtllm: 32 } as const
-/** Of the outstanding output, at conservativeness 1; falls to 14 % of itself within 600 steps. */
+/** Share of the outstanding output at conservativeness 1: falls from 0.7 to 14 % of that within 600 steps. */
 const SGLANG_SHARE = { initial: 0.7, least: 0.14, steps: 600 } as const
 
 export function createSchedulerConfig(options: SchedulerOptions = {}): SchedulerConfig {
@@ -120,7 +118,7 @@ export function createSchedulerConfig(options: SchedulerOptions = {}): Scheduler
     promptChunk: orUnlimited('promptChunk', options.promptChunk),
     waitingOrder: options.waitingOrder ?? 'arrival',
     timing: createSimTiming(options.timing),
-    // A ratio of 0 leaves the time as it is.
+    // A ratio of 0 leaves the time unchanged.
     prefillSpeedup: prefillSpeedup > 0 ? prefillSpeedup : 1,
     decodeSpeedup: decodeSpeedup > 0 ? decodeSpeedup : 1,
     transfer: transferOf(options),

@@ -1,18 +1,16 @@
-/**
- * The blocks of sequences: taking a cached prefix, growing, publishing what has been computed, giving back.
- */
+/** The blocks of sequences: reusing a cached prefix, growing, publishing computed blocks, releasing. */
 import type { BlockContent } from '../blocks/block-content.ts'
 import type { BlockPool } from '../blocks/block-pool.ts'
 import type { SimSequence } from './sim-sequence.ts'
 import type { TierBlock } from '../blocks/tier-store.ts'
 
 /**
- * Hash of the full block `blockIndex` of a sequence that goes beyond the prompt's own hashes; the parent's hash is in
- * `sequence.hashes`. Pushes (low, high) there.
+ * Computes the hash of the full block `blockIndex` of a sequence beyond the prompt's own hashes; the parent's hash is
+ * in `sequence.hashes`. Pushes (low, high) there.
  */
 export type BlockHasher<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => void
 
-/** What is in block `blockIndex`, all of whose tokens are known. */
+/** Reads the content of block `blockIndex`, all of whose tokens are known. */
 export type BlockReader<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => BlockContent
 
 export class SequenceBlocks<Owner> {
@@ -36,7 +34,7 @@ export class SequenceBlocks<Owner> {
     this.#reader = reader
   }
 
-  /** Resident blocks from the first on; at least one token of the sequence is left to compute. */
+  /** Number of leading cached blocks; at least one token of the sequence is left to compute. */
   cachedPrefix(sequence: SimSequence<Owner>): number {
     if (!this.#caching) return 0
     const { words, length } = sequence.hashes
@@ -47,12 +45,12 @@ export class SequenceBlocks<Owner> {
     return count
   }
 
-  /** Blocks that need not be computed if they are somewhere. */
+  /** Number of blocks that can be reused if they are cached. */
   reusable(sequence: SimSequence<Owner>): number {
     return Math.floor((sequence.length - 1) / this.#blockTokens)
   }
 
-  /** Blocks that could be allocated beside the reused prefix of `hits` blocks. */
+  /** Number of blocks that can be allocated besides the reused prefix of `hits` blocks. */
   availableBeside(sequence: SimSequence<Owner>, hits: number): number {
     const { words } = sequence.hashes
     let available = this.#pool.freeCount + this.#pool.inactiveCount
@@ -74,7 +72,7 @@ export class SequenceBlocks<Owner> {
     sequence.publishedBlocks = hits
   }
 
-  /** Allocates until `tokens` fit; what was obtained stays when it returns false. */
+  /** Allocates until `tokens` fit; if it returns false, the blocks obtained so far are kept. */
   growTo(sequence: SimSequence<Owner>, tokens: number): boolean {
     const needed = Math.ceil(tokens / this.#blockTokens)
     while (sequence.blocks.length < needed) {
@@ -85,12 +83,12 @@ export class SequenceBlocks<Owner> {
     return true
   }
 
-  /** Tokens that fit its blocks. */
+  /** Number of tokens that fit into its blocks. */
   capacityOf(sequence: SimSequence<Owner>): number {
     return sequence.blocks.length * this.#blockTokens
   }
 
-  /** Full blocks whose tokens are all computed become visible to others; `onPublished` is called for each. */
+  /** Publishes full blocks whose tokens are all computed; `onPublished` is called for each. */
   publishComputed(sequence: SimSequence<Owner>, onPublished?: (block: TierBlock) => void): void {
     if (!this.#caching) return
     const { hashes, blocks } = sequence

@@ -1,6 +1,6 @@
 /**
- * Whether a waiting sequence may begin in this step, and its beginning: the prefix that it need not compute, fetched
- * from other memory if it lies there, and its first tokens.
+ * Decides whether a waiting sequence may start in this step, and starts it: with its cached prefix, blocks fetched
+ * from other tiers, and its first tokens.
  */
 import type { OffloadTiers } from '../blocks/offload-tiers.ts'
 import { OutputReserve } from './output-reserve.ts'
@@ -50,7 +50,7 @@ export class SimAdmission<Owner> {
     sequence.cachedTokens = Math.min(reused * blockTokens, sequence.promptTokens)
     sequence.computedTokens = base
     if (reused > hits) {
-      // It runs, but has to wait for what comes back; only then is the rest computed.
+      // It runs, but waits for the fetched blocks before the rest is computed.
       this.#blocks.growTo(sequence, base)
       sequence.notBeforeMs = this.#tiers!.fetch(sequence.hashes, hits, reused, nowMs)
       if (sequence.notBeforeMs > nowMs) return true
@@ -64,7 +64,7 @@ export class SimAdmission<Owner> {
     this.#reserve.afterStep(running, hasPreempted)
   }
 
-  /** Blocks behind the cached prefix that lie in other memory. */
+  /** Number of blocks after the cached prefix that are in other tiers. */
   #fetchable(sequence: SimSequence<Owner>, hits: number): number {
     if (this.#tiers === null || sequence.kvArrived) return 0
     return this.#tiers.countFrom(sequence.hashes, hits, this.#blocks.reusable(sequence))

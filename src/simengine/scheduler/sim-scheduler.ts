@@ -1,13 +1,13 @@
 /**
  * The core of the simulated engine: continuous batching over a block pool, in steps, without a clock.
  *
- * A driver calls `step(nowMs)` when the engine is free; the answer says when the step ends and what it brings. Between
- * the two the driver waits, really or virtually, and may submit and cancel. Order within a step: running sequences
- * first (prompt chunks and one token per decoding sequence share the token budget), then waiting ones, head first.
- * Running sequences that lack a block preempt others; waiting ones never do.
+ * A driver calls `step(nowMs)` when the engine is free; the result says when the step ends and what it produces.
+ * Until then the driver waits, in real or virtual time, and may submit and cancel. Order within a step: running
+ * sequences first (prompt chunks and one token per decoding sequence share the token budget), then waiting ones, head
+ * first. Running sequences that lack a block preempt others; waiting ones never do.
  *
- * Owns: the order of a step, preemption, who runs and who waits. Does not own: admission (`SimAdmission`), blocks
- * (`SequenceBlocks`), durations (`step-work.ts`), and neither tokens, text nor timers.
+ * Owns the order of a step, preemption, and who runs or waits. Admission is in `SimAdmission`, blocks in
+ * `SequenceBlocks`, durations in `step-work.ts`; tokens, text and timers are elsewhere.
  */
 import { assert } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -29,21 +29,21 @@ import { StepBudget } from './step-budget.ts'
 import { durationOf, endOfStep, measureStep } from './step-work.ts'
 import { WaitingQueue } from './waiting-queue.ts'
 
-/** One step. The arrays belong to the scheduler and are good until the next step. */
+/** One step. The arrays belong to the scheduler and are valid until the next step. */
 export interface SimStep<Owner> {
-  /** 1; more when quiet steps were computed together. */
+  /** 1; more if quiet steps were computed together. */
   readonly steps: number
   readonly startMs: number
   readonly endMs: number
   readonly prefillMs: number
   readonly decodeMs: number
-  /** Each has one token more than before, in this order; with speculation it may be more than one. */
+  /** Each has one more token than before, in this order; with speculation possibly several. */
   readonly emitted: readonly SimSequence<Owner>[]
-  /** Those that this step ended, a part of `emitted` but for prefill workers. */
+  /** Sequences that ended in this step; a subset of `emitted`, except on prefill workers. */
   readonly completed: readonly SimSequence<Owner>[]
-  /** Those that began or began again. */
+  /** Sequences that started or restarted. */
   readonly admitted: readonly SimSequence<Owner>[]
-  /** Of all together. */
+  /** Sum over all sequences. */
   readonly outputTokens: number
   readonly preempted: readonly SimSequence<Owner>[]
   /** Prompt tokens computed. */
@@ -76,11 +76,11 @@ export class SimScheduler<Owner> {
   readonly #tiers: OffloadTiers | null
   readonly #drafts: Drafts | null
   #busyUntilMs = -Infinity
-  /** The last step found nothing that could run; only a transfer, a rest, a submit or a cancel changes that. */
+  /** The last step found nothing to run; only a transfer, a rest, a submit or a cancel changes that. */
   #isStalled = false
   #wasTold = true
 
-  /** `rank` makes the random numbers of several schedulers differ; with a `reader` events say what is in a block. */
+  /** `rank` varies the random numbers of several schedulers; with a `reader` events contain the content of blocks. */
   constructor(
     config: SchedulerConfig,
     hasher: BlockHasher<Owner> | null = null,
@@ -117,7 +117,7 @@ export class SimScheduler<Owner> {
     return this.#pool
   }
 
-  /** Memory behind the device's, when there is any. */
+  /** Host memory and disk, if configured. */
   get tiers(): OffloadTiers | null {
     return this.#tiers
   }
@@ -134,7 +134,7 @@ export class SimScheduler<Owner> {
     return this.runningCount + this.queuedCount === 0
   }
 
-  /** Why such a request can never run here, or null. */
+  /** The reason why such a request can never run here, or null. */
   refusal(promptTokens: number, outputTokens: number): 'context' | 'pool' | 'budget' | null {
     const { maxModelLength, blockTokens, blockCount, tokenBudget, chunkedPrefill } = this.config
     const total = promptTokens + outputTokens
@@ -163,12 +163,12 @@ export class SimScheduler<Owner> {
     this.#blocks.releaseAll(sequence)
   }
 
-  /** Events since the last step (cancelling and clearing make some). */
+  /** Events since the last step (cancelling and clearing produce some). */
   takeKvEvents(): readonly SimKvEvent[] {
     return this.#events?.take() ?? []
   }
 
-  /** Drops the cached blocks that no running sequence uses. */
+  /** Evicts the cached blocks that no running sequence uses. */
   clearCache(): void {
     this.#pool.evictInactive()
     this.#tiers?.clear()
@@ -177,7 +177,7 @@ export class SimScheduler<Owner> {
     this.#events.cleared()
   }
 
-  /** When `step` can next do something: at the end of the step under way, or of a transfer or rest; null: never. */
+  /** When `step` can next do something: at the end of the current step, of a transfer or of a rest; null: never. */
   nextWakeMs(nowMs: number): number | null {
     let wakeMs = this.#waiting.length > 0 && !this.#isStalled ? nowMs : Infinity
     for (const sequence of this.#running) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
@@ -185,7 +185,7 @@ export class SimScheduler<Owner> {
     return wakeMs === Infinity ? null : Math.max(wakeMs, this.#busyUntilMs, nowMs)
   }
 
-  /** The steps behind the one under way in which each running sequence gets one token and nothing else happens. */
+  /** The steps after the current one in which each running sequence gets one token and nothing else happens. */
   forecast(stepsMax: number): QuietRun | null {
     const isFull = this.#running.length >= this.config.maxSequences
     if (this.#transfers.length > 0 || (this.#waiting.length > 0 && !isFull)) return null
@@ -198,7 +198,7 @@ export class SimScheduler<Owner> {
     })
   }
 
-  /** Of the steps that `forecast` gave: so many from now on until one changes blocks. */
+  /** Of the steps given by `forecast`: how many from now on until one changes blocks. */
   get stepsToChange(): number {
     return stepsToChange(this.#running, this.config.blockTokens)
   }
@@ -220,7 +220,7 @@ export class SimScheduler<Owner> {
     }
   }
 
-  /** Null when there is nothing to do now. Not to be called before the end of the last step. */
+  /** Null if there is nothing to do now. Must not be called before the end of the last step. */
   step(nowMs: number): SimStep<Owner> | null {
     assert(nowMs >= this.#busyUntilMs - EPSILON_MS, 'a step begins after the one before')
     this.#clearStep()
@@ -232,12 +232,12 @@ export class SimScheduler<Owner> {
     return this.#finishStep(nowMs)
   }
 
-  /** Forecast steps together, from `startMs` to `endMs`: the same as one `step` for each. */
+  /** Runs forecast steps together, from `startMs` to `endMs`: same result as one `step` for each. */
   quietSteps(steps: number, startMs: number, endMs: number): SimStep<Owner> {
     this.#clearStep()
     const result = this.#result
     const running = this.#running
-    // As in a step: all take their blocks before one that ends gives its own back, or another block would be evicted.
+    // As in a step: all sequences allocate before an ending one releases, otherwise another block would be evicted.
     for (const sequence of running) {
       const hasBlocks = this.#blocks.growTo(sequence, sequence.computedTokens + steps)
       assert(hasBlocks, 'quiet steps have the blocks that they need')
@@ -273,7 +273,7 @@ export class SimScheduler<Owner> {
     clear(this.#emitted)
     clear(this.#completed)
     clear(this.#preempted)
-    // Those that began by fetching, in a step that computed nothing, are reported with the next one.
+    // Sequences that started with a fetch, in a step that computed nothing, are reported with the next step.
     if (this.#wasTold) clear(this.#admitted)
   }
 
@@ -287,8 +287,8 @@ export class SimScheduler<Owner> {
         continue
       }
       if (this.#scheduleOne(sequence) === 'blocked') return
-      // Victims before this one (oldest first) have moved it down. It may be gone itself: then it was the last one
-      // (newest first), or the first after all before it had gone.
+      // Preempted sequences before this one (oldest first) have moved it down. If it was preempted itself, it was the
+      // last one (newest first), or the first after all before it were gone.
       const at = running.indexOf(sequence)
       if (at >= 0) i = at + 1
       else i = this.config.preemption === 'lifo' ? running.length : 0
@@ -389,7 +389,7 @@ export class SimScheduler<Owner> {
   }
 }
 
-/** Setting the length of an empty list is a call into the runtime, too. */
+/** Only if needed, because even setting the length of an empty array is a call into the runtime. */
 function clear(list: unknown[]): void {
   if (list.length > 0) list.length = 0
 }

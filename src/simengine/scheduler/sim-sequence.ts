@@ -1,21 +1,21 @@
 /**
- * One request inside the simulated scheduler: lengths, hashes and blocks, but no tokens and no text.
+ * One request in the simulated scheduler: lengths, hashes and blocks, but no tokens and no text.
  *
- * `owner` is whatever the driver wants to find again when the sequence makes progress.
+ * `owner` is an arbitrary value by which the driver finds its request when the sequence makes progress.
  */
 import { HashChain } from '../blocks/hash-chain.ts'
 
 export interface SimSubmit<Owner> {
   readonly owner: Owner
   readonly promptTokens: number
-  /** Sequence hashes of the full blocks of the prompt, (low, high) pairs; empty when nothing may be cached. */
+  /** Sequence hashes of the full blocks of the prompt, (low, high) pairs; empty if nothing may be cached. */
   readonly promptHashes: Uint32Array
-  /** How many tokens are generated before the sequence is complete; 0 on a prefill worker. */
+  /** Number of tokens to generate; 0 on a prefill worker. */
   readonly outputTokens: number
   readonly priority?: number
-  /** The KV of the prompt comes from elsewhere: nothing is computed but the last token, after the transfer. */
+  /** The KV of the prompt is transferred: only the last token is computed, after the transfer. */
   readonly isTransferred?: boolean
-  /** The request rests this long after each of its tokens (a slow request, for tests). */
+  /** The request pauses this long after each of its tokens (a slow request, for tests). */
   readonly restMs?: number
 }
 
@@ -27,29 +27,29 @@ export class SimSequence<Owner> {
   readonly outputTokens: number
   readonly priority: number
   readonly isTransferred: boolean
-  /** The KV of all but the last token has come from a prefill worker and is still held. */
+  /** The KV of all but the last token has arrived from a prefill worker and is still held. */
   kvArrived: boolean
   readonly restMs: number
   state: SimSequenceState = 'waiting'
   generatedTokens = 0
-  /** Tokens, from the first on, whose KV is there. */
+  /** Number of leading tokens whose KV is available. */
   computedTokens = 0
   /** Prompt tokens found in the prefix cache at the latest admission. */
   cachedTokens = 0
   admissions = 0
-  /** Not before this moment: end of the transfer, or of the rest. */
+  /** May not run before this time: end of a transfer or pause. */
   notBeforeMs = 0
   readonly blocks: number[] = []
-  /** How many of `blocks` have been published under their hash. */
+  /** Number of `blocks` that have been published under their hash. */
   publishedBlocks = 0
-  /** (low, high) of every full block so far; grows with the generated ones. */
+  /** (low, high) of every full block so far; grows with the output. */
   readonly hashes: HashChain
 
   /** What the current step does for this sequence. */
   stepTokens = 0
   stepPromptTokens = 0
   stepPrefixTokens = 0
-  /** Guessed behind the token that the step gives. */
+  /** Number of drafts after the token of this step. */
   stepDrafts = 0
 
   constructor(submit: SimSubmit<Owner>) {

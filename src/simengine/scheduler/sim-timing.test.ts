@@ -18,7 +18,7 @@ describe('createSimTiming - polynomial', () => {
     expect(timing.decodeMs({ ...decode, capacityTokens: 0 })).toBeCloseTo(34.01, 9)
   })
 
-  it('takes other coefficients, and a decode step takes at least 1 ms', () => {
+  it('accepts other coefficients, and a decode step takes at least 1 ms', () => {
     const timing = createSimTiming({ kind: 'polynomial', prefill: [1, 2], decode: [0] })
     expect(timing.prefillMs(prefill(10, 4))).toBe(13)
     expect(timing.decodeMs({ requests: 1, contextTokens: 1, capacityTokens: 2 })).toBe(1)
@@ -40,7 +40,7 @@ describe('createSimTiming - table', () => {
     },
   } as const
 
-  it('interpolates between the points and goes on beyond them', () => {
+  it('interpolates between the points and extrapolates beyond them', () => {
     const timing = createSimTiming(table)
     expect(timing.prefillMs(prefill(150))).toBe(20)
     expect(timing.prefillMs(prefill(300))).toBe(50)
@@ -49,7 +49,7 @@ describe('createSimTiming - table', () => {
     expect(timing.decodeMs({ requests: 10, contextTokens: 500, capacityTokens: 1 })).toBe(12.5)
   })
 
-  it('refuses axes that do not rise or do not fit', () => {
+  it('refuses axes that do not increase or have the wrong length', () => {
     expect(() => createSimTiming({ ...table, prefill: { x: [2, 1], y: [1, 2] } })).toThrow('rise')
     expect(() => createSimTiming({ ...table, prefill: { x: [1, 2], y: [1] } })).toThrow('value')
   })
@@ -58,7 +58,7 @@ describe('createSimTiming - table', () => {
 describe('createSimTiming - linear', () => {
   const timing = createSimTiming({ kind: 'linear', prefill: [2, 0.5, 0.01], decode: [3, 1, 0.1] })
 
-  it('a prompt in pieces costs its attention once, and each piece a step', () => {
+  it('a prompt in pieces costs its attention once, and the fixed time once per piece', () => {
     const whole = timing.prefillMs(prefill(100))
     expect(whole).toBe(2 + 50 + 100)
     const pieces = timing.prefillMs(prefill(60)) + timing.prefillMs(prefill(100, 60))
@@ -66,7 +66,7 @@ describe('createSimTiming - linear', () => {
     expect(timing.prefillMs(prefill(60, 60))).toBe(0)
   })
 
-  it('a piece of fewer tokens than the least takes as long as that, for each of several prompts', () => {
+  it('a piece below the minimum takes as long as the minimum, for each of several prompts', () => {
     const options = { kind: 'linear', prefill: [2, 0.5], decode: [3, 1, 0.1] } as const
     const filled = createSimTiming({ ...options, prefillTokensMin: 64 })
     expect([1, 63, 64, 65].map((n) => filled.prefillMs(prefill(n)))).toEqual([34, 34, 34, 34.5])
@@ -77,7 +77,7 @@ describe('createSimTiming - linear', () => {
       expect(() => createSimTiming({ ...options, prefillTokensMin })).toThrow('prefillTokensMin')
   })
 
-  it('what is found in the cache costs its copy, once', () => {
+  it('cached tokens cost their copy, once', () => {
     const options = { kind: 'linear', prefill: [2, 0.5], decode: [3, 1, 0.1] } as const
     const copied = createSimTiming({ ...options, foundTokenMs: 0.04 })
     expect(copied.prefillMs({ ...prefill(110, 100), foundTokens: 100 })).toBeCloseTo(11, 9)
@@ -86,7 +86,7 @@ describe('createSimTiming - linear', () => {
       expect(() => createSimTiming({ ...options, foundTokenMs })).toThrow('foundTokenMs')
   })
 
-  it('a step of decode, and coefficients that are refused', () => {
+  it('a decode step, and refused coefficients', () => {
     expect(timing.decodeMs({ requests: 2, contextTokens: 50, capacityTokens: 1 })).toBe(10)
     const steps = createSimTiming({
       kind: 'linear',

@@ -1,26 +1,26 @@
 /**
- * How long a simulated engine computes: one step's prefill and decode in milliseconds.
+ * How long a simulated engine computes: prefill and decode of one step, in milliseconds.
  *
- * Owns: the built-in polynomials (fitted to a large GPU model), user-given polynomials, user-given tables, and the
- * speed-up. Does not own: what is in a step (the scheduler).
+ * Owns the built-in polynomials (fitted to a large GPU model), user-defined polynomials and tables, and the speed-up.
+ * What a step contains is up to the scheduler.
  */
 import { BatonError } from '../../base/index.ts'
 
-/** The prefill part of one step: requests with prompt tokens in it, and their mean lengths. */
+/** The prefill part of one step: number of requests with prompt tokens, and their mean lengths. */
 export interface PrefillBatch {
   readonly requests: number
-  /** Prompt tokens computed so far including this step, mean over the requests, rounded down. */
+  /** Prompt tokens computed up to the end of this step, mean over the requests, rounded down. */
   readonly meanPromptTokens: number
-  /** Prompt tokens that were there before this step, mean, rounded down. */
+  /** Prompt tokens available before this step, mean over the requests, rounded down. */
   readonly meanPrefixTokens: number
-  /** Of the requests that begin with this step: tokens found in the cache, all together. Default 0. */
+  /** Sum of the cached tokens of the requests that start in this step. Default 0. */
   readonly foundTokens?: number
 }
 
 /** The decode part of one step. */
 export interface DecodeBatch {
   readonly requests: number
-  /** Sum of the requests' contexts. */
+  /** Sum of the requests' context lengths. */
   readonly contextTokens: number
   /** KV capacity of the engine in tokens. */
   readonly capacityTokens: number
@@ -34,13 +34,13 @@ export interface SimTiming {
 /** c[0] + c[1]·x + c[2]·x² + … */
 export type Polynomial = readonly number[]
 
-/** Linear between the points, extended beyond the ends; `x` rises strictly. */
+/** Linear interpolation between the points, extrapolated beyond the ends; `x` must increase strictly. */
 export interface Curve {
   readonly x: readonly number[]
   readonly y: readonly number[]
 }
 
-/** Bilinear: `values[i][j]` belongs to `rows[i]` and `columns[j]`. */
+/** Bilinear interpolation: `values[i][j]` belongs to `rows[i]` and `columns[j]`. */
 export interface Grid {
   readonly rows: readonly number[]
   readonly columns: readonly number[]
@@ -50,9 +50,9 @@ export interface Grid {
 export type SimTimingOptions =
   | {
       readonly kind: 'polynomial'
-      /** Of the new prompt tokens of the step. Default: 16.50142 + 0.01518344·T + 4.209989e-7·T². */
+      /** Polynomial in the new prompt tokens T of the step. Default: 16.50142 + 0.01518344·T + 4.209989e-7·T². */
       readonly prefill?: Polynomial
-      /** Of the share of KV capacity that the decoding contexts hold. Default: 5.74 + 54.01·u − 25.74·u². */
+      /** Polynomial in the share u of KV capacity used by decoding contexts. Default: 5.74 + 54.01·u − 25.74·u². */
       readonly decode?: Polynomial
     }
   | {
@@ -63,21 +63,24 @@ export type SimTimingOptions =
       readonly decode: Grid
     }
   | {
-      /** What `baton profile` measured: a step's decode grows with its requests and with their contexts. */
+      /** As measured by `baton profile`: the decode time of a step grows with its requests and their contexts. */
       readonly kind: 'linear'
-      /** c[0] + c[1]·n + c[2]·((p + n)² − p²) for n tokens behind p that are there: attention looks at those, too. */
+      /** c[0] + c[1]·n + c[2]·((p + n)² − p²) for n new tokens after p existing ones, which attention reads as well. */
       readonly prefill: Polynomial
-      /** A piece of fewer tokens takes as long as one of so many: engines fill up what they compute. Default 0. */
+      /** Fewer tokens take as long as this many, because engines pad their batches. Default 0. */
       readonly prefillTokensMin?: number
-      /** Milliseconds per token that a prompt finds in the cache: some engines copy its KV. Default 0. */
+      /** Milliseconds per cached prompt token, for engines that copy its KV. Default 0. */
       readonly foundTokenMs?: number
-      /** Milliseconds: of a step, per request in it, per token of their contexts. */
+      /** Milliseconds: per step, per request in it, per context token. */
       readonly decode: readonly [step: number, perRequest: number, perToken: number]
-      /** Requests → milliseconds of a step, instead of its first two: engines take other ways with one request than with two. */
+      /**
+       * Requests → milliseconds of a step, instead of the first two: an engine may use another kernel for one
+       * request.
+       */
       readonly decodeSteps?: Curve
     }
   | {
-      /** Somebody else's model of time. */
+      /** A user-defined timing. */
       readonly kind: 'own'
       readonly timing: SimTiming
     }
@@ -93,7 +96,7 @@ export function createSimTiming(options: SimTimingOptions = { kind: 'polynomial'
     : new PolynomialTiming(options.prefill ?? PREFILL, options.decode ?? DECODE)
 }
 
-/** Tokens that the step has to compute, from the rounded means (so the reference counts them). */
+/** New tokens of the step, computed from the rounded means as in the reference implementation. */
 function newPromptTokens(batch: PrefillBatch): number {
   return batch.requests * (batch.meanPromptTokens - batch.meanPrefixTokens)
 }

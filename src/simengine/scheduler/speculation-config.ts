@@ -1,14 +1,12 @@
-/**
- * Speculative decoding as a user asks for it, and its checked form.
- */
+/** Options for speculative decoding, and their validated form. */
 import { BatonError } from '../../base/index.ts'
 
 export interface SpeculationOptions {
-  /** Guessed per step and request, 1 to 5. */
+  /** Number of drafts per step and request, 1 to 5. */
   readonly drafts: number
-  /** Of each draft, given that those before it were accepted; one per draft. */
+  /** Acceptance probability of each draft, given that the previous ones were accepted. */
   readonly acceptRates: readonly number[]
-  /** Each rank has its own numbers. Default 42. */
+  /** Seed; each rank has its own random numbers. Default 42. */
   readonly seed?: number
 }
 

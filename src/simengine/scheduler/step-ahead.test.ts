@@ -137,7 +137,7 @@ const whileOneEnds: Call[] = [
 ]
 
 describe('steps ahead', () => {
-  it('shows the same load and the same blocks to whoever looks, at any moment', async () => {
+  it('shows the same load and blocks to an observer at any moment', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(call, { minLength: 1, maxLength: 6 }),
@@ -168,7 +168,7 @@ describe('steps ahead', () => {
     )
   })
 
-  it('brings the same tokens at the same moments as one timer per step', async () => {
+  it('produces the same tokens at the same moments as one timer per step', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(call, { minLength: 1, maxLength: 12 }),

@@ -1,13 +1,13 @@
 /**
- * Many steps with one timer: what a driver offers whose time stands still between two timers.
+ * Several steps with one timer: provided by a driver whose time stands still between two timers.
  *
- * A rank that forecasts quiet steps enters here. Whoever fires timers calls `catchUp` on all that are entered before each
- * one, so that an engine is never seen in a state that lies behind the time.
+ * A rank that forecasts quiet steps registers here. The driver calls `catchUp` on all registered runs before it fires
+ * a timer, so that an engine is never observed in an outdated state.
  */
 export interface StepRun {
-  /** What others can see of the engine is as of now; the tokens of ended steps come with the end of the run. */
+  /** Brings the visible state of the engine up to now; the tokens of ended steps are reported at the end of the run. */
   catchUp(nowMs: number): void
-  /** The same, and what it has counted of its steps. */
+  /** The same, including step counters. */
   settle(nowMs: number): void
 }
 

@@ -1,6 +1,4 @@
-/**
- * The tokens that one step may still compute, and who has how many of them.
- */
+/** The tokens that one step may still compute, and how many each sequence gets. */
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
@@ -24,14 +22,14 @@ export class StepBudget {
     this.#prompts = this.#config.promptsPerStep
   }
 
-  /** What a request that has so many tokens to compute may have of them; 0: none in this step. */
+  /** Number of tokens granted to a request with this many tokens to compute; 0: none in this step. */
   share(remaining: number): number {
-    // One token is the next one of an answer.
+    // A single token is the next one of an output.
     if (remaining <= 1) return Math.min(remaining, this.#tokens)
     return this.#prompts > 0 ? Math.min(remaining, this.#tokens, this.#config.promptChunk) : 0
   }
 
-  /** A prompt that is alone in its step may have more than there is for prompts. */
+  /** A prompt that is alone in its step may exceed the prompt budget. */
   fitsPrompt(tokens: number): boolean {
     return tokens <= this.#promptTokens || this.#promptTokens === this.#config.promptBudget
   }

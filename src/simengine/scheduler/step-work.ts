@@ -1,20 +1,18 @@
-/**
- * What one step of the scheduler amounts to, and how long that takes.
- */
+/** The amount of work in one step of the scheduler, and its duration. */
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
 export interface StepWork {
-  /** Sequences with something to do. */
+  /** Number of sequences with work. */
   readonly scheduled: number
-  /** Of them, those that compute prompt tokens. */
+  /** Those of them that compute prompt tokens. */
   readonly prefills: number
   /** Their prompt tokens up to the end of the step, and before it. */
   readonly promptTokens: number
   readonly prefixTokens: number
-  /** Of those that begin: what they found in the cache. */
+  /** Cached tokens of the sequences that start. */
   readonly foundTokens: number
-  /** Sequences that get a token which is not the first one after their own prefill. */
+  /** Number of sequences that get a token other than the first one after their own prefill. */
   readonly decodes: number
   readonly contextTokens: number
 }
@@ -36,7 +34,7 @@ export function measureStep<Owner>(running: readonly SimSequence<Owner>[]): Step
       work.prefills += 1
       work.promptTokens += sequence.stepPrefixTokens + sequence.stepPromptTokens
       work.prefixTokens += sequence.stepPrefixTokens
-      // The first piece begins where the cache ended.
+      // The first piece begins where the cached prefix ends.
       if (sequence.stepPrefixTokens === sequence.cachedTokens)
         work.foundTokens += sequence.cachedTokens
     }
@@ -72,7 +70,7 @@ export function durationOf(
   return { prefillMs, decodeMs }
 }
 
-/** Whole nanoseconds, so that the sums do not depend on how they were added up. */
+/** Rounded to nanoseconds, so that sums do not depend on the order of addition. */
 export function endOfStep(startMs: number, prefillMs: number, decodeMs: number): number {
   return startMs + Math.round((prefillMs + decodeMs) * 1e6) / 1e6
 }

@@ -22,7 +22,7 @@ async function collectGarbage(): Promise<void> {
 }
 
 describe('WaitingQueue', () => {
-  it('shift - what has left is let go: no more of it is kept than still waits, and a handful', async () => {
+  it('shift - removed requests can be collected: few more are kept than are waiting', async () => {
     const queue = new WaitingQueue<object>()
     const seen: WeakRef<object>[] = []
     const fill = (): void => {
@@ -47,7 +47,7 @@ describe('WaitingQueue', () => {
     expect([queue.length, await held()]).toEqual([0, 0])
   })
 
-  it('in any order of pushes, shifts and returns to the front, it is a list', () => {
+  it('any order of pushes, shifts and returns to the front - behaves like a list', () => {
     const step = fc.constantFrom('push', 'push', 'shift', 'shift', 'pushFront')
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {

@@ -1,10 +1,10 @@
 /**
- * Sequences that wait for admission: higher priority first, first come first served within one priority, and
- * preempted ones before all others.
+ * Sequences waiting for admission: higher priority first, within a priority in order of arrival, preempted ones
+ * before all others.
  */
 import type { SimSequence } from './sim-sequence.ts'
 
-/** Places of those that have left, which are given back together. */
+/** Number of vacated places that are removed together. */
 const HEAD_MAX = 32
 
 export class WaitingQueue<Owner> implements Iterable<SimSequence<Owner>> {
@@ -37,14 +37,14 @@ export class WaitingQueue<Owner> implements Iterable<SimSequence<Owner>> {
 
   shift(): void {
     this.#head += 1
-    // What has left is let go soon: each place holds a whole request with its prompt.
+    // Vacated places are removed soon, because each refers to a whole request with its prompt.
     const isSmall = this.#head < HEAD_MAX || 2 * this.#head < this.#items.length
     if (isSmall && this.#head < this.#items.length) return
     this.#items.splice(0, this.#head)
     this.#head = 0
   }
 
-  /** Moves the sequence that `score` likes best to the front (the earliest of equals); preempted ones stay first. */
+  /** Moves the sequence with the highest score to the front (the earliest of equals); preempted ones stay first. */
   promoteBest(score: (sequence: SimSequence<Owner>) => number): void {
     if (this.first?.state === 'preempted') return
     let best = this.#head
