@@ -54,10 +54,12 @@ async function runOne(config: ServeConfig, options: readonly ResolvedOption[]): 
   const signals = watchShutdownSignals({ onSecond: () => stack.cutOff() })
   try {
     const port = await stack.listen()
-    await stack.watch()
-    void stack.untilSettled()
-    console.log(banner(config, port, 'frontend'))
-    const signal = await signals.first
+    // A meeting place that is away is waited for, but not by whoever wants this process to end.
+    const watching = stack.watch().then(() => {
+      void stack.untilSettled()
+      console.log(banner(config, port, 'frontend'))
+    })
+    const signal = await Promise.race([signals.first, watching.then(() => signals.first)])
     await endFrontend(stack, config, signal)
     console.log('ended')
     return 0
@@ -119,8 +121,7 @@ async function runSibling(
     const port = await running.listen()
     process.on('message', (message) => void onTold(running, message as AwaitWorkers | Ping))
     await report({ kind: 'ready', port })
-    await watched
-    await ended
+    await Promise.race([ended, watched.then(() => ended)])
     await running.drain(config.drainSeconds * 1000)
     return 0
   } catch (thrown) {

@@ -18,7 +18,7 @@ import { leaseOf } from '../lease.ts'
 import type { Lease } from '../lease.ts'
 import { NatsPeers } from './nats-peers.ts'
 import { NatsRegistration } from './nats-registration.ts'
-import { NatsSession } from './nats-session.ts'
+import { NatsSession, unavailable } from './nats-session.ts'
 import { NatsWatch } from './nats-watch.ts'
 
 export interface NatsDiscoveryOptions {
@@ -85,7 +85,7 @@ export class NatsDiscovery implements Discovery {
     observer: RegistrationObserver,
     attempt: number,
   ): Promise<Registration> {
-    await this.#session.open()
+    await this.#opened((why) => observer.renewalFailed?.(unavailable(why)))
     const revision = await this.#deadRevision(card, attempt > 1)
     const registration = await NatsRegistration.create(
       {
@@ -104,13 +104,35 @@ export class NatsDiscovery implements Discovery {
   }
 
   async watch(observer: DiscoveryObserver): Promise<DiscoveryWatch> {
-    await this.#session.open()
+    let isAway = false
+    await this.#opened((why) => {
+      isAway = true
+      observer.discoveryAway?.(why)
+    })
+    if (isAway) observer.discoveryBack?.()
     const { ttlMs, pollMs } = this.#lease
     const [session, prefix, place] = [this.#session, this.#prefix, this.#place]
     const watch = new NatsWatch({ session, prefix, place, ttlMs, pollMs }, observer)
     this.#watches.add(watch)
     await watch.open()
     return watch
+  }
+
+  /** Waits for a server. `onAway`: it is not there yet, and why; once for each reason. */
+  async #opened(onAway: (why: string) => void): Promise<void> {
+    let told: string | null = null
+    const release = this.#session.use({
+      up: () => undefined,
+      away: (why) => {
+        if (why !== told) onAway(why)
+        told = why
+      },
+    })
+    try {
+      await this.#session.open()
+    } finally {
+      release()
+    }
   }
 
   peers(): PeerChannel {

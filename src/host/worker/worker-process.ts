@@ -86,6 +86,7 @@ class WorkerProcessLife {
   readonly #ended: Promise<number>
   #end: (exitCode: number) => void = () => undefined
   #isStopping = false
+  #hasStarted = false
   /** True when its parent starts a replacement on request. */
   isSupervised: boolean
   /** The role of the next worker; set when this one ends for a change of role. */
@@ -157,6 +158,7 @@ class WorkerProcessLife {
   async #start(): Promise<number | null> {
     try {
       const { workerId, port } = await this.#hosted.start()
+      this.#hasStarted = true
       const { adminPort } = this.#hosted
       await this.#report({
         kind: 'ready',
@@ -217,6 +219,8 @@ class WorkerProcessLife {
       return
     }
     this.#isStopping = true
+    // A meeting place that is away would be waited for, and is of no use any more.
+    if (!this.#hasStarted) void this.#options.discovery.close().catch(() => undefined)
     const { totalMs, forceExitAfterMs } = {
       ...DEFAULT_SHUTDOWN,
       ...this.#options.shutdown,
