@@ -1,5 +1,5 @@
 /**
- * The console: a page without a framework that shows a fleet while it works. Started by `page.html`.
+ * The console: a page without a framework that shows a running fleet. Started by `page.html`.
  *
  * Owns: which page is shown, the key, the state of the connection.
  */
@@ -57,7 +57,7 @@ function show(): void {
   document.title = `Baton: ${PAGES.find(([each]) => each === name)?.[1] ?? 'Fleet'}`
 }
 
-/** An address that somebody typed may be no code. */
+/** The fragment of a hand-typed address may be malformed. */
 function decoded(id: string): string {
   try {
     return decodeURIComponent(id)
@@ -66,7 +66,7 @@ function decoded(id: string): string {
   }
 }
 
-/** A screen reader begins to read there, and Tab goes on from there; the address stays that of the page. */
+/** Moves the focus of screen readers and the Tab key to the content, without changing the address. */
 function skipToContent(event: Event): void {
   event.preventDefault()
   main.focus()
@@ -75,7 +75,7 @@ function skipToContent(event: Event): void {
 function showLink(): void {
   const version = store.fleet === null ? '' : `Baton ${store.fleet.version}, `
   const text = store.link === 'live' ? `${version}live` : `${store.link}: ${store.problem}`
-  // What is set again is read out again.
+  // Setting the same text again would be announced again.
   if (link.textContent !== text) link.textContent = text
   link.dataset['state'] = store.link === 'live' ? 'live' : 'lost'
   key.hidden = store.link !== 'key wanted'

@@ -1,4 +1,4 @@
-/** Refuses, before anything is queued, what llama.cpp could not compute or would end the process over. */
+/** Refuses requests, before anything is queued, that llama.cpp could not compute or that would crash the process. */
 import { BatonError } from '../base/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
 
@@ -12,24 +12,25 @@ export function checkRequest(request: GenerateRequest, limits: RequestLimits): v
   if (tokenIds.length >= limits.contextLength) {
     throw new BatonError(
       'request.context_length_exceeded',
-      `the prompt has ${tokenIds.length} tokens; the context of ${limits.contextLength} leaves room for ` +
+      `the prompt has ${tokenIds.length} tokens; the context of ${limits.contextLength} has room for ` +
         `${limits.contextLength - 1} and one token of output`,
     )
   }
   checkTokens(tokenIds, limits.vocabSize)
   if (resumedTokens < 0 || resumedTokens >= tokenIds.length)
-    throw invalid(`resumedTokens ${resumedTokens} does not leave a prompt`)
+    throw invalid(`resumedTokens ${resumedTokens} leaves no prompt`)
   for (const token of Object.keys(request.sampling.logitBias ?? {})) {
     if (!(Number(token) < limits.vocabSize))
       throw invalid(`logit_bias names token ${token}, which is not in the vocabulary`)
   }
 }
 
-/** A token that is not there would end the process. */
+/** An unknown token would crash the process. */
 export function checkTokens(tokenIds: Uint32Array, vocabSize: number): void {
   if (tokenIds.length === 0) throw invalid('the prompt has no tokens')
   for (const token of tokenIds) {
-    if (token >= vocabSize) throw invalid(`token ${token} is not in the vocabulary of ${vocabSize}`)
+    if (token >= vocabSize)
+      throw invalid(`token ${token} is not in the vocabulary of ${vocabSize} tokens`)
   }
 }
 

@@ -1,4 +1,4 @@
-/** Embeddings that the engine's thread is asked for, and who waits for them. */
+/** Requests for embeddings to the engine's thread, and their callers. */
 import { BatonError } from '../base/index.ts'
 import type { GenerateContext } from '../engine/index.ts'
 import type { StepMessage, ToThread } from './thread/thread-messages.ts'
@@ -22,17 +22,20 @@ export class Embeddings {
     this.#options = options
   }
 
-  /** Throws `capacity.worker_overloaded` when too many wait. A stopped request gives an empty vector. */
+  /** Throws `capacity.worker_overloaded` when too many wait. A cancelled request gets an empty vector. */
   async embed(id: number, tokenIds: Uint32Array, context: GenerateContext): Promise<Float32Array> {
     const { contextLength, queueMax, send } = this.#options
     if (tokenIds.length > contextLength) {
       throw new BatonError(
         'request.context_length_exceeded',
-        `the text has ${tokenIds.length} tokens; the context holds ${contextLength}`,
+        `the text has ${tokenIds.length} tokens, more than the context of ${contextLength}`,
       )
     }
     if (this.#waiting.size >= queueMax) {
-      throw new BatonError('capacity.worker_overloaded', `${queueMax} embeddings wait already`)
+      throw new BatonError(
+        'capacity.worker_overloaded',
+        `too many embeddings are waiting: at most ${queueMax} are allowed`,
+      )
     }
     if (context.isStopped) return new Float32Array(0)
     const cancel = (): void => send({ kind: 'cancel', id })

@@ -1,4 +1,4 @@
-/** The KV events of one step, in order; blocks that leave one after the other become one event. */
+/** The KV events of one step, in order; consecutive removed blocks become one event. */
 import type { KvEvent } from '../kv/index.ts'
 
 export class KvEventLog {
@@ -15,7 +15,7 @@ export class KvEventLog {
     this.#removed.push(keyLow, keyHigh)
   }
 
-  /** What has happened since the last call. */
+  /** The events since the last call. */
   take(): readonly KvEvent[] {
     this.#closeRemoved()
     const events = this.#events

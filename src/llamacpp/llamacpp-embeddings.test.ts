@@ -12,7 +12,7 @@ import {
 describe('LlamaCppEngine - embeddings', () => {
   const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, i) => sum + x * b[i]!, 0)
 
-  it('vectors - of the stated length, repeatable beside a running stream, near for near texts', async () => {
+  it('vectors - have the stated length, are repeatable beside a running stream, similar for similar texts', async () => {
     const { engine, config } = await startEngine()
     const { tokenizer } = await loadModelText(MODEL)
     const embed = (text: string) => {
@@ -36,7 +36,7 @@ describe('LlamaCppEngine - embeddings', () => {
     expect(cosine(cat, kitten)).toBeGreaterThan(cosine(cat, robot))
   })
 
-  it('what does not fit, a token that is not there, a queue that is full - typed refusals', async () => {
+  it('too long a text, an unknown token, a full queue - typed refusals', async () => {
     const { engine } = await startEngine({ contextSize: 64, queueMax: 1 })
     const embed = (tokenIds: Uint32Array) => {
       const request = requestOf({ kind: 'embed', tokenIds })
@@ -50,7 +50,7 @@ describe('LlamaCppEngine - embeddings', () => {
     expect([await first, await second]).toEqual(['no error', 'capacity.worker_overloaded'])
   })
 
-  it('cleanup - what waits is refused, nothing is left running', async () => {
+  it('cleanup - waiting requests are refused, nothing is left running', async () => {
     const { engine } = await startEngine()
     const request = requestOf({ kind: 'embed', tokenIds: new Uint32Array(4000).fill(100) })
     const pending = [1, 2].map(() =>
@@ -63,7 +63,7 @@ describe('LlamaCppEngine - embeddings', () => {
     )
   })
 
-  it('stopped - ends between two pieces of the text', async () => {
+  it('a cancelled request - ends between two pieces of the text', async () => {
     const { engine } = await startEngine({ prefillChunk: 16 })
     const request = requestOf({ kind: 'embed', tokenIds: new Uint32Array(4000).fill(100) })
     const context = new RequestContext(request.requestId)

@@ -23,7 +23,7 @@ describe('LlamaCppEngine', () => {
     expect(report.passed).toBe(true)
   })
 
-  it('config - tells the model’s own numbers', async () => {
+  it('config - contains the model’s own numbers', async () => {
     const { config } = await startEngine({ sequences: 3 })
     expect(config).toMatchObject({
       model: 'storyteller-q8_0',
@@ -43,7 +43,7 @@ describe('LlamaCppEngine', () => {
     expect(config.runtimeData).toMatchObject({ batching })
   })
 
-  it('slots with a hole between - the others go on as they would have', async () => {
+  it('a free slot between two others - does not change their output', async () => {
     const { engine } = await startEngine({ sequences: 4 })
     const stop = { maxTokens: 60, ignoreEos: true }
     const alone = await collect(engine, requestOf({ stop }))
@@ -75,7 +75,7 @@ describe('LlamaCppEngine', () => {
     ).toEqual([8])
   })
 
-  it('a small store - stays within its bytes and tells what left', async () => {
+  it('a small store - stays within its bytes and reports evicted blocks', async () => {
     const { engine, events } = await startEngine({ kvStoreBytes: 3072 * 16 * 3 })
     for (let i = 0; i < 5; i++) {
       await collect(
@@ -87,7 +87,7 @@ describe('LlamaCppEngine', () => {
     expect(events.some((event) => event.kind === 'removed')).toBe(true)
   })
 
-  it('stopped in the middle - ends with cancelled within one step, and the slot is free', async () => {
+  it('cancelled while running - ends with cancelled within one step, and the slot is free', async () => {
     const { engine, loads } = await startEngine({ sequences: 1 })
     const request = requestOf({ stop: { maxTokens: 3000, ignoreEos: true } })
     const context = new RequestContext(request.requestId)
@@ -103,7 +103,7 @@ describe('LlamaCppEngine', () => {
     expect((await collect(engine, requestOf())).last?.finish).toBe('length')
   })
 
-  it('stopped while it waits for a slot - ends without having been computed', async () => {
+  it('cancelled while it waits for a slot - ends without having been computed', async () => {
     const { engine } = await startEngine({ sequences: 1 })
     const long = collect(engine, requestOf({ stop: { maxTokens: 200, ignoreEos: true } }))
     const request = requestOf()
@@ -119,14 +119,14 @@ describe('LlamaCppEngine', () => {
     const { engine } = await startEngine({ sequences: 1, queueMax: 2 })
     const order: number[] = []
     const serve = (i: number) => collect(engine, requestOf()).then(() => order.push(i))
-    // The first is admitted to the slot in a later step, so the queue takes two.
+    // The first is admitted to the slot in a later step, so the queue has to hold two.
     const all = [serve(0), serve(1)]
     expect(await codeOf(collect(engine, requestOf()))).toBe('capacity.worker_overloaded')
     await Promise.all(all)
     expect(order).toEqual([0, 1])
   })
 
-  it('a long prompt - does not keep the others from decoding', async () => {
+  it('a long prompt - does not block decoding of other requests', async () => {
     const { engine } = await startEngine({ prefillChunk: 64 })
     const order: string[] = []
     const watch = async (name: string, request: GenerateRequest) => {
@@ -140,7 +140,7 @@ describe('LlamaCppEngine', () => {
     expect(order.indexOf('long')).toBeGreaterThanOrEqual(20)
   })
 
-  it('stop token, end of text, minimum - each ends, or keeps on, as asked', async () => {
+  it('stop token, end of text, minimum - each ends or continues as requested', async () => {
     const { engine } = await startEngine()
     const plain = await collect(engine, requestOf())
     const third = plain.tokens[2] ?? 0
@@ -162,7 +162,7 @@ describe('LlamaCppEngine', () => {
     expect(kept.tokens.slice(0, 5)).not.toContain(third)
   })
 
-  it('logit bias, penalties and seed - change what is chosen', async () => {
+  it('logit bias, penalties and seed - change the chosen tokens', async () => {
     const { engine } = await startEngine()
     const biased = await collect(
       engine,
@@ -182,7 +182,7 @@ describe('LlamaCppEngine', () => {
     expect((await drawn()).tokens).not.toEqual((await drawn()).tokens)
   })
 
-  it('logprobs - the chosen token and its rivals, best first', async () => {
+  it('logprobs - the chosen token and the alternatives, best first', async () => {
     const { engine } = await startEngine()
     const { chunks, tokens } = await collect(engine, requestOf({ output: { logprobs: 3 } }))
     const entries = chunks.flatMap((chunk) => chunk.logprobs ?? [])
@@ -195,7 +195,7 @@ describe('LlamaCppEngine', () => {
     }
   })
 
-  it('guided decoding - only what the grammar allows', async () => {
+  it('guided decoding - generates only what the grammar allows', async () => {
     const { engine } = await startEngine()
     const guided = { kind: 'grammar', gbnf: 'root ::= [0-9] [0-9] [0-9]' } as const
     const numbers = await collect(
@@ -204,7 +204,7 @@ describe('LlamaCppEngine', () => {
     )
     expect(numbers.last?.finish).toBe('eos')
     const broken = { kind: 'grammar', gbnf: 'root ::= [' } as const
-    // Prefill refuses as well, or the prompt would be computed for nothing.
+    // Prefill refuses it too, because otherwise the prompt would be computed in vain.
     const { engine: prefill } = await startEngine({ mode: 'prefill' })
     for (const one of [engine, prefill]) {
       expect(await codeOf(collect(one, requestOf({ sampling: { guided: broken } })))).toBe(
@@ -245,7 +245,7 @@ describe('LlamaCppEngine', () => {
     }
   })
 
-  it('cleanup while it starts - ends the start', async () => {
+  it('cleanup during the start - ends the start', async () => {
     const engine = new LlamaCppEngine({ modelPath: MODEL })
     const starting = codeOf(engine.start(workerIdOf(1)))
     await engine.cleanup()
@@ -257,7 +257,7 @@ describe('LlamaCppEngine', () => {
     { threads: 1.5 },
     { contextSize: -1 },
     { mode: 'decode', kvStoreBytes: 0 },
-  ] as const)('a wrong option - is refused by name: %j', (options) => {
+  ] as const)('an invalid option - is refused by name: %j', (options) => {
     expect(() => new LlamaCppEngine({ modelPath: MODEL, ...options })).toThrowError(BatonError)
   })
 
@@ -279,14 +279,14 @@ describe('LlamaCppEngine', () => {
     expect(await codeOf(collect(engine, requestOf(change)))).toBe(code)
   })
 
-  it('a block from elsewhere that does not fit - is refused before it reaches llama.cpp', async () => {
+  it('a foreign block that does not fit - is refused before it reaches llama.cpp', async () => {
     const { engine } = await startEngine({ mode: 'decode' })
     const put = () => engine.kvBlocks?.put(1, 2, 16, new Uint8Array(1000))
     expect(put).toThrowError(BatonError)
     expect((await collect(engine, requestOf())).tokens).toHaveLength(8)
   })
 
-  it('cleanup while it works - ends the streams with a retryable error; nothing is accepted any more', async () => {
+  it('cleanup while requests run - ends the streams with a retryable error; nothing is accepted any more', async () => {
     const { engine } = await startEngine()
     const request = requestOf({ stop: { maxTokens: 3000, ignoreEos: true } })
     const context = new RequestContext(request.requestId)

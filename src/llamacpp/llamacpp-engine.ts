@@ -1,8 +1,9 @@
 /**
- * llama.cpp as an engine of Baton: several requests at once, prefix cache in host memory, KV handed over by block.
+ * llama.cpp as an engine of Baton: several concurrent requests, a prefix cache in host memory, KV transfer by block.
  *
- * Owns: the life (start → generate … → cleanup) and the wiring. What computes is a thread of its own (`thread/`), which
- * calls llama.cpp's C API (`native/`); which runs it has is decided in `run-queue.ts`, the KV is in `prefix-cache.ts`.
+ * Owns: the life (start → generate … → cleanup) and the wiring. The computation runs on a thread (`thread/`), which
+ * calls llama.cpp's C API (`native/`). `run-queue.ts` decides which runs the thread gets; the KV is in
+ * `prefix-cache.ts`.
  */
 import { randomInt } from 'node:crypto'
 import { basename } from 'node:path'
@@ -80,13 +81,13 @@ export class LlamaCppEngine implements Engine {
     this.#thread = thread
     if (this.#cleaned !== undefined) {
       await thread.close()
-      throw new BatonError('backend.engine_shutdown', 'the engine was cleaned up while it started')
+      throw new BatonError('backend.engine_shutdown', 'the engine was cleaned up during its start')
     }
     const { contextLength, layout } = started
     if (layout === undefined && config.mode !== 'agg') {
       throw new BatonError(
         'model.load_failed',
-        `the KV of this ${file.architecture} model cannot be cut into blocks: run it aggregated`,
+        `the KV of this ${file.architecture} model cannot be split into blocks: run the worker with --mode agg`,
       )
     }
     const fingerprint = `llamacpp-${PACKAGE_VERSION}/${file.identity}/${config.blockTokens}/${layout === undefined ? 'none' : layoutText(layout)}`
@@ -153,7 +154,7 @@ export class LlamaCppEngine implements Engine {
       onSpareTaken: () => this.#spareMemory?.fillSoon(),
     })
     this.#store = store
-    // What is handed over passes through memory on both sides, while somebody waits for it.
+    // Transferred KV passes through this memory on both sides, and a request waits for it.
     if (mode !== 'agg') {
       this.#spareMemory = new SpareMemory(store)
       this.#spareMemory.fill()
@@ -182,7 +183,10 @@ export class LlamaCppEngine implements Engine {
     const { vocabSize } = this.#modelOrThrow()
     checkTokens(request.tokenIds, vocabSize)
     if (this.#embeddings === undefined) {
-      throw new BatonError('request.unsupported_parameter', 'this model makes no embeddings')
+      throw new BatonError(
+        'request.unsupported_parameter',
+        'this model does not support embeddings',
+      )
     }
     return await this.#embeddings.embed(++this.#lastId, request.tokenIds, context)
   }
@@ -204,7 +208,7 @@ export class LlamaCppEngine implements Engine {
     return this.#cleaned
   }
 
-  /** Nothing before the first step. */
+  /** Empty before the first step. */
   metrics(): readonly EngineMetric[] {
     return this.#load === undefined ? [] : metricsOfLoad(this.#load)
   }
@@ -305,7 +309,7 @@ export class LlamaCppEngine implements Engine {
     this.#observer?.load(load)
   }
 
-  /** Decode workers tell nothing: what they hold came from others. */
+  /** Decode workers publish no events, because their blocks came from other workers. */
   #flushEvents(): void {
     const events = this.#events.take()
     if (events.length > 0 && this.#config.mode !== 'decode') this.#observer?.kvEvents(0, events)

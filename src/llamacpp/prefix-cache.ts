@@ -1,9 +1,9 @@
 /**
- * Between the block store and the engine's thread: names the blocks that are held of a prompt, gives memory for those that
- * are not, and stores them once they are written.
+ * Connects the block store with the engine's thread: finds the cached blocks of a prompt, provides memory for the
+ * missing ones, and stores them once they are written.
  *
- * Only KV that was computed in the shape of a prompt is stored; the KV of output tokens is not, because it may differ
- * from it in the last bits. Tells the events of full blocks, in the order in which they happened.
+ * Only KV that was computed in the shape of a prompt is stored. The KV of output tokens is not, because its last
+ * bits may differ. Reports the events of full blocks in order.
  */
 import { promptBlocks, tokensOfBlock } from '../engine/index.ts'
 import type { KvBlockStore, KvPin, PromptBlocks } from '../engine/index.ts'
@@ -16,14 +16,14 @@ export const NO_BLOCKS: BlockMemory = {
   ranges: new Uint32Array(0),
 }
 
-/** Of one run while the thread has it: the memory that the thread may read and write. */
+/** For one run while the thread has it: the memory that the thread may read and write. */
 export interface CachedPrompt {
   readonly held: BlockMemory
   readonly wanted: BlockMemory
-  /** Keeps the held blocks in the store and their memory where it is. */
+  /** Keeps the cached blocks in the store and their memory in place. */
   readonly pin: KvPin
   readonly blocks: PromptBlocks
-  /** In order; what was kept has left it. */
+  /** In order; stored blocks are removed from it. */
   missing: readonly WantedBlock[]
 }
 
@@ -47,12 +47,12 @@ export class PrefixCache {
     this.#options = options
   }
 
-  /** What the thread is sent of a prompt whose first `prefillTokens` are computed as one. */
+  /** The data for the thread about a prompt whose first `prefillTokens` are computed as one. */
   open(run: SequenceRun, prefillTokens: number): CachedPrompt {
     const { tokenIds, routing, output } = run.request
     const { blockTokens } = this.store
     const blocks = promptBlocks(tokenIds, prefillTokens, blockTokens, routing.cacheSalt)
-    // Scores of a prompt need its logits, so it is computed whatever is held.
+    // Prompt log-probabilities need the logits, so the prompt is computed even if it is cached.
     const isComputed = output.promptLogprobs !== undefined
     const pinned = isComputed ? tokenIds.subarray(0, 1) : tokenIds.subarray(0, prefillTokens + 1)
     const pin = this.store.pin(pinned, routing.cacheSalt)
@@ -74,18 +74,18 @@ export class PrefixCache {
     return { held: this.#memoryOf(held), wanted: this.#memoryOf(wanted), pin, blocks, missing }
   }
 
-  /** What was handed over for this run stays until it is loaded, however long the run waits. */
+  /** Blocks that were transferred for this run are kept until they are loaded, however long the run waits. */
   holdOffered(run: SequenceRun): void {
     const { tokenIds, routing, prefillResult } = run.request
     if (prefillResult?.kvOffer !== undefined) run.hold(this.store.pin(tokenIds, routing.cacheSalt))
   }
 
-  /** The blocks of a finished prefill stay until its reader has had the time to pin them. */
+  /** The blocks of a finished prefill are kept until its reader has had time to pin them. */
   holdComputed(run: SequenceRun): void {
     run.hold(this.store.pin(run.request.tokenIds, run.request.routing.cacheSalt))
   }
 
-  /** Takes in the blocks of the first `tokens` tokens, which the thread has written. */
+  /** Stores the blocks of the first `tokens` tokens, which the thread has written. */
   keep(cached: CachedPrompt, tokens = Infinity): void {
     const { blocks } = cached
     const { keys, blockTokens } = blocks
@@ -98,7 +98,7 @@ export class PrefixCache {
       keys[2 * index + 1] ?? 0,
     ]
     const fresh = missing.filter(({ index }) => !this.store.has(...keyOf(index)))
-    // From the last to the first: the store drops the end of a chain before its beginning.
+    // From the last to the first, because the store evicts the end of a chain before its beginning.
     for (const { index, bytes } of missing.toReversed()) {
       if (!this.store.put(...keyOf(index), tokensOfBlock(blocks, index), bytes)) break
     }
@@ -117,7 +117,7 @@ export class PrefixCache {
     }
   }
 
-  /** One event per run of consecutive blocks. */
+  /** One event per sequence of consecutive blocks. */
   #noteStored(keys: Uint32Array, indexes: readonly number[]): void {
     for (let at = 0; at < indexes.length;) {
       const first = indexes[at] ?? 0

@@ -1,8 +1,8 @@
 /**
- * Which runs the engine's thread has and which wait for it, and what the thread says of them.
+ * Decides which runs the engine's thread has and which wait, and applies the thread's reports.
  *
- * Runs go to the thread in the order of their arrival, at most as many as it has slots. A run that is stopped is told to
- * the thread, which has it until it says `ended`; only then its slot and its memory are free.
+ * Runs are given to the thread in order of arrival, up to its number of slots. Cancelling a run is reported to the
+ * thread, which keeps it until it reports `ended`; only then its slot and memory are free.
  */
 import { BatonError } from '../base/index.ts'
 import type { LoadReport } from '../kv/index.ts'
@@ -21,7 +21,7 @@ interface RunQueueOptions {
   readonly send: (message: ToThread) => void
   /** The message that gives a run to the thread. */
   readonly describe: (run: SequenceRun, cached: CachedPrompt | undefined) => ToThread
-  /** After every step. */
+  /** Called after every step. */
   readonly onStep: (load: LoadReport) => void
 }
 
@@ -53,7 +53,7 @@ export class RunQueue {
     if (this.#waiting.length >= this.#options.queueMax) {
       throw new BatonError(
         'capacity.worker_overloaded',
-        `the engine's queue is full (${this.#options.queueMax} requests wait)`,
+        `the engine's queue is full: ${this.#options.queueMax} requests wait`,
       )
     }
     this.#waiting.push(run)
@@ -61,7 +61,7 @@ export class RunQueue {
     this.#fillSoon()
   }
 
-  /** No more of this run is wanted. */
+  /** Cancels the run. */
   stop(run: SequenceRun): void {
     const running = this.#running.get(run.id)
     if (running !== undefined) {
@@ -91,7 +91,7 @@ export class RunQueue {
     for (const { run } of this.#running.values()) run.fail(error)
   }
 
-  /** The thread is gone: what it held is free. */
+  /** The thread is gone: everything it had is free. */
   forget(): void {
     for (const { cached } of this.#running.values()) cached?.pin.release()
     this.#running.clear()
@@ -125,7 +125,7 @@ export class RunQueue {
     this.#told()
   }
 
-  /** A step that brought only tokens: pairs of run and token. */
+  /** The result of a step with only tokens: pairs of run and token. */
   takeTokens(tokens: readonly number[]): void {
     this.#pushAll(tokens)
     this.#told()
@@ -145,7 +145,7 @@ export class RunQueue {
     running.run.hold(undefined)
   }
 
-  /** The rest of this prompt will not take long: its reader may tell others of it. */
+  /** The rest of this prompt will be computed soon, so its reader may announce its blocks. */
   #goAhead(id: number, tokens: number): void {
     const running = this.#running.get(id)
     if (running?.cached === undefined) return
@@ -179,7 +179,7 @@ export class RunQueue {
     this.#running.delete(id)
   }
 
-  /** A caller's submit returns before its run is taken up. */
+  /** A caller's submit returns before its run is started. */
   #fillSoon(): void {
     if (this.#isFilling) return
     this.#isFilling = true

@@ -1,7 +1,7 @@
 /**
- * One request as the engine's owner sees it: what is known of it, and the queue of chunks that its reader takes from.
+ * One request as the engine's owner sees it, with the queue of chunks for its reader.
  *
- * States: waiting → running → ended; any state → ended. `end` and `fail` work once.
+ * States: waiting → running → ended; any state → ended. `end` and `fail` take effect once.
  */
 import type { BatonError } from '../base/index.ts'
 import type { GenerateContext, KvPin } from '../engine/index.ts'
@@ -22,7 +22,7 @@ interface SequenceRunOptions {
   readonly context: GenerateContext
   readonly contextLength: number
   readonly gbnf: string | undefined
-  /** No more of it is wanted: a stop, or its reader has left. May be called more than once. */
+  /** Called when no more output is wanted: cancelled, or its reader has left. May be called more than once. */
   readonly onStopped: (run: SequenceRun) => void
 }
 
@@ -38,7 +38,7 @@ export class SequenceRun {
   state: RunState = 'waiting'
   /** Prompt and output so far. */
   tokenCount: number
-  /** Tokens of the prompt whose KV is there. */
+  /** Prompt tokens whose KV has been computed. */
   computedTokens = 0
   cachedTokens = 0
   readonly #chunks: Chunk[] = []
@@ -104,7 +104,7 @@ export class SequenceRun {
     this.#wake?.()
   }
 
-  /** Keeps blocks in the store until the run is let go, or until others take their place. */
+  /** Keeps blocks in the store until the run is released, or until other blocks replace them. */
   hold(pin: KvPin | undefined): void {
     this.#pin?.release()
     this.#pin = this.#isAbandoned ? undefined : pin
@@ -121,8 +121,8 @@ export class SequenceRun {
   }
 
   /**
-   * The next chunk in order; throws the error that ended the run. After a stop it is the end at once, without tokens,
-   * whatever has been computed in the meantime; the thread frees the slot at its next step.
+   * The next chunk in order; throws the error that ended the run. After a cancel it is the end at once, without
+   * tokens, whatever was computed meanwhile; the thread frees the slot at its next step.
    */
   async next(): Promise<Chunk> {
     for (;;) {

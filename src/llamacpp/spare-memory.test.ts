@@ -24,26 +24,26 @@ function createStore() {
 }
 
 describe('SpareMemory', () => {
-  it('fill - all that the store has room for; what was taken is made again later', async () => {
+  it('fill - all that the store has room for; used memory is prepared again later', async () => {
     const { store, memory, created } = createStore()
     memory.fill()
     expect(created()).toBe(4)
     store.allocate(BLOCK_BYTES)
     store.allocate(BLOCK_BYTES)
-    // Not while it is taken.
+    // Not while it is in use.
     expect(created()).toBe(4)
     await expect.poll(created).toBe(6)
     memory.close()
   })
 
-  it('close - what is taken then is not made again', async () => {
+  it('close - memory that is in use then is not prepared again', async () => {
     const [closed, open] = [createStore(), createStore()]
     for (const { memory } of [closed, open]) memory.fill()
     closed.store.allocate(BLOCK_BYTES)
     closed.memory.close()
     closed.store.allocate(BLOCK_BYTES)
     open.store.allocate(BLOCK_BYTES)
-    // Both would be made again after the same time, the closed one's first.
+    // Both would be prepared after the same delay, the closed one first.
     await expect.poll(open.created).toBe(5)
     expect(closed.created()).toBe(4)
     open.memory.close()

@@ -1,15 +1,16 @@
 /**
- * Keeps some memory of the block store touched before it is needed: a page that a process touches for the first time costs several
- * times the copy into it, and a pull would wait for that.
+ * Keeps some memory of the block store touched in advance: the first access to a page costs several times the copy
+ * into it, and a pull would wait for that.
  *
- * Works a little per turn of the event loop, some time after memory was taken, so that it comes after what took it.
+ * It works a little per turn of the event loop, some time after memory was used, so that it does not delay the work
+ * that used it.
  */
 import type { KvBlockStore } from '../engine/index.ts'
 
-/** Per turn: a few tenths of a millisecond. */
+/** Bytes per turn: a few tenths of a millisecond. */
 const TURN_BYTES = 512 * 1024
 const TURN_EVERY_MS = 2
-/** A hand-over is mostly over by then. */
+/** A KV transfer is usually over by then. */
 const WAIT_MS = 50
 
 export class SpareMemory {
@@ -21,12 +22,12 @@ export class SpareMemory {
     this.#store = store
   }
 
-  /** All that may wait, at once: before there are requests. */
+  /** Prepares everything at once, before there are requests. */
   fill(): void {
     while (this.#store.prepare(TURN_BYTES));
   }
 
-  /** Some was taken. */
+  /** Some memory was used: prepare more later. */
   fillSoon(): void {
     if (this.#isClosed) return
     this.#timer ??= setTimeout(() => this.#turn(), WAIT_MS).unref()

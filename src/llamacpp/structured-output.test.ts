@@ -148,7 +148,7 @@ describe('guided output of the shipped model', () => {
     return { text: tokenizer.decode(tokens), finish, tokens }
   }
 
-  it.each(Object.entries(SCHEMAS))('%s - valid at every temperature', async (_what, schema) => {
+  it.each(Object.entries(SCHEMAS))('%s - is valid at every temperature', async (_what, schema) => {
     const type = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0])
     const guided: GuidedDecoding = { kind: 'json-schema', schema }
     for (const { text: json, finish } of await Promise.all(
@@ -165,12 +165,12 @@ describe('guided output of the shipped model', () => {
     { type: 'object', additionalProperties: pet, maxProperties: 5000 },
     text(1_000_000),
     { type: 'string', pattern: '^([a-z]+,)*[a-z]+$', maxLength: 100_000 },
-  ])('the largest bounds - make a grammar that llama.cpp takes: %j', async (schema) => {
+  ])('the largest limits - make a grammar that llama.cpp accepts: %j', async (schema) => {
     const { finish } = await write({ kind: 'json-schema', schema }, 1, { maxTokens: 4 })
     expect(['length', 'eos']).toContain(finish)
   })
 
-  it('carried on elsewhere from any token - ends as it would have here', async () => {
+  it('continued elsewhere from any token - ends as it would have here', async () => {
     const guided: GuidedDecoding = { kind: 'json-schema', schema: pet }
     const whole = await write(guided, 2)
     for (let taken = 1; taken < whole.tokens.length; taken += 3) {
@@ -185,7 +185,7 @@ describe('guided output of the shipped model', () => {
     '(yes|no), .{5,10}!',
     '[^a-zA-Z"\\n]{8}',
     '\\u{1F98A}+é?ж{2}x',
-  ])('pattern %s - matched from begin to end', async (pattern) => {
+  ])('pattern %s - is matched from start to end', async (pattern) => {
     const all = await Promise.all(SEEDS.map((seed) => write({ kind: 'regex', pattern }, seed)))
     for (const { text: output, finish } of all) {
       if (finish !== 'length') expect(output).toMatch(new RegExp(`^(?:${pattern})$`, 'u'))

@@ -162,7 +162,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
       expect.stringContaining('JSON'),
       'Your message',
       'Send',
-      'New talk',
+      'New conversation',
       'Model',
       'System prompt',
       'Temperature',
@@ -197,7 +197,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   it('figures that change - change in place: a reader of the table does not lose it', async () => {
     await open(page, 'fleet', 'table')
     await page.evaluate(`window.cells = [...document.querySelectorAll('table, td, dd')]`)
-    const total = page.locator('dd', { hasText: 'in all' })
+    const total = page.locator('dd', { hasText: 'in total' })
     const before = await total.textContent()
     const headers = { 'content-type': 'application/json' }
     const body = JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 })

@@ -37,7 +37,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     await page.locator(QUESTION).focus()
     await page.keyboard.type('Tell me a story.')
     await page.keyboard.press('Enter')
-    await page.getByText(/Read by .* written by .* TTFT .* tokens/).waitFor()
+    await page.getByText(/Prompt computed by .* output by .* TTFT .* tokens/).waitFor()
     expect((await page.locator('.assistant .said').textContent())?.length).toBeGreaterThan(20)
   })
 
@@ -91,7 +91,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 }),
     })
-    await calm.locator('dd', { hasText: /in all/ }).waitFor()
+    await calm.locator('dd', { hasText: /in total/ }).waitFor()
     expect(await calm.locator('.dot').count()).toBe(0)
     const ground = await calm.evaluate('getComputedStyle(document.body).backgroundColor')
     expect(ground).toBe('rgb(21, 23, 26)')

@@ -1,5 +1,6 @@
 /**
- * The playground: a talk with a model, and for each answer who read the prompt, who wrote, what was reused, how fast.
+ * The playground: a conversation with a model. Each answer shows which workers computed prompt and output, how much
+ * was cached, and the speed.
  */
 import type { LoggedRequest } from '../../frontend/index.ts'
 import { h } from '../data/dom.ts'
@@ -40,7 +41,11 @@ export class ChatPage {
         'div',
         {},
         this.#send,
-        h('button', { type: 'button', class: 'quiet', click: () => this.#restart() }, 'New talk'),
+        h(
+          'button',
+          { type: 'button', class: 'quiet', click: () => this.#restart() },
+          'New conversation',
+        ),
       ),
     )
     this.#question.addEventListener('keydown', (event) => {
@@ -103,7 +108,7 @@ export class ChatPage {
     const running = new AbortController()
     this.#running = running
     this.#send.textContent = 'Stop'
-    // A screen reader reads the answer when it is whole, not word by word.
+    // A screen reader reads the answer when it is complete, not word by word.
     this.#talk.setAttribute('aria-busy', 'true')
     try {
       const { system } = this.#settings
@@ -156,7 +161,7 @@ async function aboutAnswer(answer: ChatAnswer): Promise<(Node | string)[]> {
   ]
 }
 
-/** Who read the prompt and who wrote; empty for a key that may not see it. */
+/** The workers of prompt and output; empty for a key that may not see them. */
 async function whoAnswered(requestId: string): Promise<string> {
   try {
     const path = `/debug/requests/${encodeURIComponent(requestId)}`
@@ -168,7 +173,7 @@ async function whoAnswered(requestId: string): Promise<string> {
     if (writer === undefined) return ''
     return reader === undefined
       ? `Worker ${shortId(writer)}. `
-      : `Read by ${shortId(reader)}, written by ${shortId(writer)}. `
+      : `Prompt computed by ${shortId(reader)}, output by ${shortId(writer)}. `
   } catch {
     return ''
   }

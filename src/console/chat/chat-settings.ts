@@ -1,5 +1,5 @@
 /**
- * What a question of the playground is sent with: model, sampling, tools, a schema of the answer.
+ * The settings of the playground: model, sampling, tools, a schema of the answer.
  */
 import { h } from '../data/dom.ts'
 
@@ -46,7 +46,7 @@ export class ChatSettings {
     return this.#system.value.trim()
   }
 
-  /** The fields of the body, but for the messages. Throws when a JSON field is none. */
+  /** The fields of the body except the messages. Throws when a JSON field is invalid. */
   fields(): Record<string, unknown> {
     const tools = json('Tools', this.#tools.value)
     const schema = json('The schema', this.#schema.value)
@@ -87,6 +87,6 @@ function json(what: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new Error(`${what}: ${error instanceof Error ? error.message : 'no JSON'}`)
+    throw new Error(`${what}: ${error instanceof Error ? error.message : 'invalid JSON'}`)
   }
 }

@@ -1,5 +1,5 @@
 /**
- * One answer of `/v1/chat/completions`, streamed.
+ * One streamed answer of `/v1/chat/completions`.
  */
 import { ask, eventsOf, said } from '../data/server.ts'
 
@@ -21,7 +21,7 @@ export interface ChatAnswer {
   readonly promptTokens: number
   readonly cachedTokens: number | null
   readonly completionTokens: number
-  /** As this page has seen them. */
+  /** As measured by this page. */
   readonly ttftMs: number | null
   readonly durationMs: number
 }
@@ -52,7 +52,7 @@ interface ChatEvent {
   readonly error?: { readonly message: string }
 }
 
-/** Throws with what the server says. */
+/** Throws the server's error message. */
 export async function streamChat(
   body: Readonly<Record<string, unknown>>,
   sink: ChatSink,

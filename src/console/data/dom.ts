@@ -1,6 +1,6 @@
 /**
- * Elements of the page, made without a framework. Text is always set as text: nothing that a server or a model says becomes
- * markup.
+ * Creates the page's elements without a framework. Text is always set as text, so nothing from a server or a model
+ * becomes markup.
  */
 import { count } from './format.ts'
 
@@ -44,10 +44,10 @@ function filled<E extends Element>(
   return element
 }
 
-/** Marks that turn the direction of what follows, also of what stands behind a name that holds one. */
+/** Characters that change the text direction, also of the text after a name that contains one. */
 const TURNS_AROUND = /[\u202A-\u202E\u2066-\u2069]/g
 
-/** The column heads, and a cell for each value; numbers stand right. */
+/** The column heads, and a cell for each value; numbers are right-aligned. */
 export function table(
   caption: string,
   heads: readonly string[],

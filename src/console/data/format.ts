@@ -1,9 +1,9 @@
-/** Figures and ids as the page writes them. */
+/** Formats figures and ids for the page. */
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 
 export const count = (value: number): string => whole.format(value)
 
-/** Three digits are enough to compare by. */
+/** Three significant digits are enough for comparison. */
 export function ms(value: number | null | undefined): string {
   if (value === null || value === undefined) return '–'
   if (value >= 10_000) return `${(value / 1000).toFixed(1)} s`
@@ -14,7 +14,7 @@ export function percent(part: number, whole_: number): string {
   return whole_ > 0 ? `${Math.round((100 * part) / whole_)} %` : '–'
 }
 
-/** The end of a worker's id: enough to tell workers apart. */
+/** The last characters of a worker's id, enough to tell workers apart. */
 export function shortId(workerId: string): string {
   return workerId.length > 6 ? `…${workerId.slice(-5)}` : workerId
 }

@@ -1,8 +1,8 @@
 /**
- * Brings an element to the state of a new one by changing what differs, so that what somebody reads, has the focus on or has
- * selected stays where it is.
+ * Updates an element to the content of a new one by changing only differences, so that focus, selection and reading
+ * position are kept.
  *
- * For elements without listeners of their own that change: the new ones are thrown away.
+ * For elements whose listeners do not change, because the new elements are dropped.
  */
 function refresh(old: Element, made: Element): void {
   for (const name of old.getAttributeNames())
@@ -12,7 +12,7 @@ function refresh(old: Element, made: Element): void {
   refreshChildren(old, [...made.childNodes])
 }
 
-/** The same for what is in an element. */
+/** The same for the children of an element. */
 export function refreshChildren(element: Element, after: readonly Node[]): void {
   const before = [...element.childNodes]
   for (const [i, node] of after.entries()) {

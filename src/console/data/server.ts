@@ -1,12 +1,12 @@
 /**
- * How the page asks the server: with the key that was typed in, if one is needed.
+ * Requests to the server, with the key that the user entered if one is needed.
  */
 import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 
 const KEY = 'baton-key'
 
-/** The server wants a key, or another one. */
+/** The server requires a key, or another one. */
 export class KeyWanted extends Error {}
 
 export function setKey(key: string): void {
@@ -25,7 +25,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   return response
 }
 
-/** The value, or throws with what the server says. */
+/** The value; throws the server's error message. */
 export async function askJson<T>(path: string, init: RequestInit = {}): Promise<T> {
   const response = await ask(path, init)
   if (!response.ok) throw new Error(await said(response))
@@ -44,7 +44,7 @@ export interface ServerEvent {
   readonly data: string
 }
 
-/** The events of a stream, as they come. `EventSource` cannot send a key. */
+/** The events of a stream as they arrive. `EventSource` cannot send a key. */
 export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
   const reader = response.body
     ?.pipeThrough(new TextDecoderStream())

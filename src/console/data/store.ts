@@ -1,12 +1,12 @@
 /**
- * What the page knows: the fleet now, its last minutes, the last requests. Filled by `/debug/events`.
+ * The page's data: the current fleet, its last minutes, the last requests. Filled from `/debug/events`.
  */
 import type { FleetView, LoggedRequest } from '../../frontend/index.ts'
 import { ask, eventsOf, KeyWanted, said } from './server.ts'
 
 export type Link = 'connecting' | 'live' | 'lost' | 'key wanted'
 
-/** Between two pictures of the fleet. */
+/** Rates between two fleet events. */
 export interface Rates {
   readonly requestsPerSecond: number
   readonly tokensPerSecond: number
@@ -20,12 +20,12 @@ export class Store {
   problem = ''
   fleet: FleetView | null = null
   rates: Rates = { requestsPerSecond: 0, tokensPerSecond: 0 }
-  /** By id, the oldest first. */
+  /** By id, oldest first. */
   readonly requests = new Map<string, LoggedRequest>()
   readonly #listeners = new Set<(changed: readonly LoggedRequest[]) => void>()
   #failures = 0
 
-  /** Called after every change, with the requests that changed; returns how to stop it. */
+  /** Called after every change with the changed requests; returns a function that unsubscribes. */
   subscribe(listener: (changed: readonly LoggedRequest[]) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -38,7 +38,7 @@ export class Store {
         const response = await ask('/debug/events')
         if (!response.ok) throw new Error(await said(response))
         for await (const { event, data } of eventsOf(response)) this.#take(event, data)
-        this.#lost('the connection has ended', 'lost')
+        this.#lost('the connection was closed', 'lost')
       } catch (error) {
         this.#lost(
           error instanceof Error ? error.message : String(error),
@@ -62,7 +62,7 @@ export class Store {
 
   #takeFleet(fleet: FleetView): void {
     const before = this.fleet
-    // Another frontend that is heard brings sums of its own: no rate can be told from that.
+    // When the number of frontends changes, the sums change too, so no rate can be computed.
     const isComparable = fleet.frontends === before?.frontends
     if (before !== null && isComparable && fleet.epochMs > before.epochMs) {
       const seconds = (fleet.epochMs - before.epochMs) / 1000
@@ -97,7 +97,7 @@ export class Store {
   }
 }
 
-/** A rate of one second jumps; this one follows it in about three. */
+/** A rate over one second fluctuates; this one follows it in about three seconds. */
 function smoothed(before: number, now: number): number {
   const next = before + 0.4 * (now - before)
   return next < 0.05 ? 0 : next

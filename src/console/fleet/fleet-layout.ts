@@ -1,5 +1,6 @@
 /**
- * Where the workers of the picture stand: one column per role, boxes while there is room for them, else a grid of cells.
+ * The positions of workers in the picture: one column per role, with boxes while there is room, otherwise a grid of
+ * cells.
  */
 import type { FleetView, WorkerView } from '../../frontend/index.ts'
 
@@ -9,7 +10,7 @@ export interface Placed {
   readonly y: number
   readonly width: number
   readonly height: number
-  /** Too small for a text. */
+  /** Too small for text. */
   readonly isCell: boolean
 }
 

@@ -1,5 +1,5 @@
 /**
- * The fleet: figures, what is wrong, requests on their way from prefill to decode, workers with their load.
+ * The fleet page: figures, warnings, requests on their way from prefill to decode, workers with their load.
  */
 import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest, ModelView, WorkerView } from '../../frontend/index.ts'
@@ -9,7 +9,7 @@ import { refreshChildren } from '../data/refresh.ts'
 import type { Store } from '../data/store.ts'
 import { MovingRequests } from './moving-requests.ts'
 
-/** A table of more rows is not read by anybody. */
+/** More rows are not listed. */
 const ROWS_MAX = 200
 
 export class FleetPage {
@@ -41,7 +41,7 @@ export class FleetPage {
     refreshChildren(this.#workers, fleet.models.map(workersTable))
   }
 
-  /** Only what is new is read out by a screen reader. */
+  /** Only new warnings are announced by a screen reader. */
   #showWarnings(fleet: FleetView): void {
     const texts = warningsOf(fleet)
     if (texts.join('\n') === this.#warned) return
@@ -69,7 +69,11 @@ export class FleetPage {
         count(fleet.requestsInFlight),
         queued > 0 ? `${count(queued)} queued${frontends > 1 ? ' at this frontend' : ''}` : '',
       ],
-      ['Requests per second', rates.requestsPerSecond.toFixed(1), `${count(sums.received)} in all`],
+      [
+        'Requests per second',
+        rates.requestsPerSecond.toFixed(1),
+        `${count(sums.received)} in total`,
+      ],
       [
         'Tokens per second',
         count(rates.tokensPerSecond),
@@ -93,7 +97,7 @@ export class FleetPage {
 
 function warningsOf(fleet: FleetView): string[] {
   return [
-    ...(fleet.draining ? ['This frontend is shutting down and admits nothing new.'] : []),
+    ...(fleet.draining ? ['This frontend is shutting down and accepts no new requests.'] : []),
     ...(fleet.notes ?? []),
     ...(fleet.discoveryFault === null
       ? []
@@ -113,7 +117,9 @@ function workersTable(model: ModelView): HTMLElement {
   const { workers, disaggregation } = model
   const share = percent(disaggregation.disaggregated, disaggregation.requests)
   const how =
-    disaggregation.state === 'active' ? `prefill and decode apart in ${share} of requests` : ''
+    disaggregation.state === 'active'
+      ? `prefill and decode on separate workers in ${share} of requests`
+      : ''
   const caption = [`${model.name}: ${count(workers.length + model.workersNotListed)} workers`, how]
   const hidden = Math.max(0, workers.length - ROWS_MAX) + model.workersNotListed
   return h(

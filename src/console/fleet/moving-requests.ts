@@ -1,8 +1,9 @@
 /**
- * The picture that moves: each request is a dot on its way from the door to its prefill worker, on to its decode worker, out.
+ * The moving picture: each request is a dot that moves from the entry to its prefill worker, to its decode worker,
+ * and out.
  *
- * A dot takes its stops from the phases that the server told, one after the other, so that a request that came and went
- * between two messages is seen, too. Who prefers less motion sees workers and their load, without dots.
+ * A dot gets its stops from the reported phases, one after the other, so that a request that started and ended
+ * between two messages is shown too. With `prefers-reduced-motion` workers and their load are shown without dots.
  */
 import { workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest } from '../../frontend/index.ts'
@@ -14,16 +15,16 @@ import type { Layout, Placed } from './fleet-layout.ts'
 interface Dot {
   readonly circle: SVGCircleElement
   readonly stops: { readonly x: number; readonly y: number; readonly kind: string }[]
-  /** Phases that have become stops. */
+  /** Number of phases that have become stops. */
   taken: number
   isOver: boolean
 }
 
 const DOTS_MAX = 150
 const STEP_MS = 220
-/** Between a dot and the frame around it. */
+/** Distance between a dot and the frame around it. */
 const MARGIN = 6
-/** What the names in a box take from its top, the dots below them included. */
+/** Height of the names at the top of a box, with the dots below them. */
 const NAMES_HEIGHT = 29
 
 export class MovingRequests {
@@ -69,7 +70,7 @@ export class MovingRequests {
     }
   }
 
-  /** Null: there are dots enough, or it was over before the page was opened. */
+  /** Null: there are enough dots, or the request ended before the page was opened. */
   #create(request: LoggedRequest): Dot | null {
     const isOld = request.end !== null && Date.now() - request.startedEpochMs > 5000
     if (this.#dots.size >= DOTS_MAX || isOld) return null
@@ -81,7 +82,7 @@ export class MovingRequests {
     return dot
   }
 
-  /** Somewhere inside, so that dots do not cover each other, and below the names. */
+  /** A random place inside, so that dots do not cover each other, and below the names. */
   #within({ x, y, width, height, isCell }: Placed): { x: number; y: number } {
     const above = isCell ? MARGIN : NAMES_HEIGHT
     this.#seed = (this.#seed * 16_807 + 11) % 2_147_483_647

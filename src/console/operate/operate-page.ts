@@ -1,5 +1,5 @@
 /**
- * What an operator changes: workers in and out of the fleet, the weights of versions; and which keys there are.
+ * The operator's page: take workers in and out of the fleet, weights of versions, and the list of keys.
  */
 import { workerAddress } from '../../frontend/index.ts'
 import { h, table } from '../data/dom.ts'
@@ -96,14 +96,14 @@ export class OperatePage {
     this.#focusAgain(focused)
   }
 
-  /** The control that has the focus, by its name; or had it until it was gone, while nobody has moved on. */
+  /** The name of the control that has the focus, or had it until it was removed. */
   #focused(): string | null {
     const active = document.activeElement
     if (active !== null && this.element.contains(active)) return active.getAttribute('aria-label')
     return active === document.getElementById('main') ? this.#gone : null
   }
 
-  /** Rows are made anew; who works by keyboard stays in the row, on what may be done there now. */
+  /** Rows are created anew; the keyboard focus stays in its row, on an action that is possible now. */
   #focusAgain(name: string | null): void {
     if (name === null) return
     const controls = [...this.element.querySelectorAll<HTMLElement>('button, input')]
@@ -119,7 +119,7 @@ export class OperatePage {
     target?.focus({ preventScroll: true })
   }
 
-  /** A worker takes a while to leave and to come back; what somebody types or points at stays. */
+  /** A worker takes a while to leave and to come back; fields in use are not overwritten. */
   update(): void {
     const isBusy =
       this.element.matches(':focus-within') && document.activeElement?.tagName === 'INPUT'
@@ -173,7 +173,7 @@ export class OperatePage {
 
   #command(command: Command, workerId: string): void {
     if (!confirm(`${command} worker ${workerId}?`)) return
-    // The id is a number of 64 bits, which JSON.stringify cannot write.
+    // The id is a 64-bit number, which JSON.stringify cannot write.
     void this.#post(`/admin/${command}`, `{"worker_id":${workerId}}`, `${command}: ${workerId}`)
   }
 

@@ -1,5 +1,5 @@
 /**
- * A decision of the router: every candidate with the terms of its cost, and who would have been chosen with other weights.
+ * A decision of the router: every candidate with its cost terms, and the choice with other weights.
  */
 import type { DecisionRecord } from '../../router/index.ts'
 import { h } from '../data/dom.ts'
@@ -10,7 +10,7 @@ export function decisionView(decision: DecisionRecord): HTMLElement {
   const { phase, outcome, queuedMs, ranksEligible, ranksSeen, promptBlocks } = decision
   const what =
     outcome.kind === 'routed'
-      ? `worker ${shortId(outcome.workerId)} (${outcome.reason}), which held ${outcome.overlapBlocks} of ${promptBlocks} blocks`
+      ? `worker ${shortId(outcome.workerId)} (${outcome.reason}), which had ${outcome.overlapBlocks} of ${promptBlocks} blocks cached`
       : `refused: ${outcome.message}`
   const element = h(
     'section',
@@ -25,7 +25,7 @@ export function decisionView(decision: DecisionRecord): HTMLElement {
   )
   if (decision.candidates.length > 0) element.append(new Candidates(decision).element)
   for (const { workerId, dpRank, reason } of decision.excluded) {
-    element.append(h('p', {}, `Left out: worker ${shortId(workerId)} rank ${dpRank}: ${reason}`))
+    element.append(h('p', {}, `Excluded: worker ${shortId(workerId)} rank ${dpRank}: ${reason}`))
   }
   return element
 }

@@ -1,5 +1,5 @@
 /**
- * The phases of a request as lengths of time: what a phase event ends, from when to when.
+ * The phases of a request as time spans: the start and end of what each phase event reports.
  */
 import type { LoggedRequest } from '../../frontend/index.ts'
 import { shortId } from '../data/format.ts'
@@ -25,7 +25,7 @@ export function barsOf({ phases, end }: LoggedRequest): readonly Bar[] {
     if (kind === 'tokenised') add('template, tokenizer', 'text', elapsedMs, '')
     else if (kind === 'routed') add(`${name}router queue`, 'queue', queuedMs)
     else if (kind === 'prefillStarted' || kind === 'decodeStarted')
-      add(`${name}way and engine queue`, 'queue', queuedMs)
+      add(`${name}dispatch and engine queue`, 'queue', queuedMs)
     else if (kind === 'prefillDone') add(`${name}prompt computed`, 'prefill', elapsedMs)
     else if (kind === 'kvTransferred') add('KV transferred', 'transfer', elapsedMs)
     else if (kind === 'migrated') add('migrated', 'migrated', 0, `: ${phase.errorCode ?? ''}`)

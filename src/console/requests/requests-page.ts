@@ -1,5 +1,5 @@
 /**
- * The last requests; one of them with its phases as a waterfall and the decisions about it.
+ * The last requests; a selected one with its phases as a waterfall and its routing decisions.
  */
 import type { LoggedRequest } from '../../frontend/index.ts'
 import type { DecisionRecord } from '../../router/index.ts'
@@ -36,7 +36,7 @@ export class RequestsPage {
   }
 
   update(): void {
-    // A row that somebody points at must not move away.
+    // A row under the pointer must not move.
     if (this.#shown === null && !this.element.matches(':hover, :focus-within')) this.#list()
   }
 
@@ -119,7 +119,7 @@ function summary({ model, endpoint, end }: LoggedRequest): string {
   const failed = end.errorCode === undefined ? '' : ` (${end.errorCode})`
   return (
     `${what}: ${end.outcome}${failed}, status ${end.status}, TTFT ${ms(end.ttftMs)}, ITL ${ms(end.itlMs)}, ` +
-    `${count(end.promptTokens)} tokens in (${percent(end.cachedTokens ?? 0, end.promptTokens)} reused), ` +
+    `${count(end.promptTokens)} tokens in (${percent(end.cachedTokens ?? 0, end.promptTokens)} cached), ` +
     `${count(end.completionTokens)} out.`
   )
 }

@@ -1,8 +1,8 @@
 /**
- * The cost of the candidates of a decision under other weights, by the router's own fold: credits are taken off the terms
- * that they lower, the rest is added, factors multiply.
+ * The cost of a decision's candidates with other weights, computed like the router does: credits are subtracted from
+ * the terms that they lower, other terms are added, factors multiply.
  *
- * Which terms are lowered is not in a record; it is found by what reproduces the recorded costs.
+ * A record does not contain which terms are lowered; it is derived from the recorded costs.
  */
 import type { DecisionRecord } from '../../router/index.ts'
 

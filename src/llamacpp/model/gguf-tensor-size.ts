@@ -1,5 +1,6 @@
 /**
- * Bytes of a tensor by its ggml type. Types that are not listed are not checked, so that a newer one is no error.
+ * The size of a tensor in bytes by its ggml type. Types that are not listed are not checked, so that a new type is
+ * no error.
  */
 
 /** ggml type → [elements per block, bytes per block]. */

@@ -6,17 +6,17 @@ const modelPath = 'model.gguf'
 
 describe('options of the llama.cpp engine', () => {
   it.each(['q4_0', 'q8_0'] as const)(
-    'kvType %s - needs flash attention: llama.cpp would refuse the context as if memory were short',
+    'kvType %s - needs flash attention, because otherwise llama.cpp would report a lack of memory',
     (kvType) => {
       expect(() => compileLlamaCppOptions({ modelPath, kvType, flashAttention: false })).toThrow(
-        `holds values as ${kvType} only with flash attention`,
+        `supports kvType ${kvType} only with flash attention`,
       )
       expect(compileLlamaCppOptions({ modelPath, kvType }).kvType).toBe(kvType)
     },
   )
 
   it.each(['f16', 'bf16', 'f32'] satisfies KvType[])(
-    'kvType %s - goes with and without',
+    'kvType %s - works with and without',
     (kvType) => {
       for (const flashAttention of [true, false])
         expect(compileLlamaCppOptions({ modelPath, kvType, flashAttention }).kvType).toBe(kvType)

@@ -1,38 +1,39 @@
-/** What a user may set of the llama.cpp engine, checked and filled with defaults once. */
+/** The user's options of the llama.cpp engine, validated and completed with defaults once. */
 import { BatonError } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { GpuChoice } from '../native/library-files.ts'
 
 export interface LlamaCppOptions {
   readonly modelPath: string
-  /** Name under which the model is served; the file's name without its ending when absent. */
+  /** The model's name; absent: the file's name without its extension. */
   readonly modelName?: string
   readonly mode?: DisaggregationMode
-  /** Tokens per sequence; the model's own, but at most 8192, when absent. */
+  /** Tokens per sequence; absent: the model's own, at most 8192. */
   readonly contextSize?: number
-  /** Requests that run at once; others wait. */
+  /** Most concurrent requests; others wait. */
   readonly sequences?: number
   readonly queueMax?: number
   readonly gpu?: GpuChoice
   readonly gpuLayers?: number
   readonly threads?: number
-  /** Tokens of a prompt that are computed between two steps of the requests that decode. */
+  /** Prompt tokens that are computed between two decode steps. */
   readonly prefillChunk?: number
   readonly kvStoreBytes?: number
   readonly flashAttention?: boolean
   readonly blockTokens?: number
-  /** Tokens that are computed at once; larger pieces are cut by llama.cpp. */
+  /** Tokens that llama.cpp computes at once (ubatch); it splits larger pieces. */
   readonly microBatch?: number
-  /** How K and V are held. */
+  /** The data type of K and V. */
   readonly kvType?: KvType
   /**
-   * `exact`: the same tokens wherever and with whomever a request runs (docs/decisions/exact-hand-over.md).
-   * `auto`: exact where a try at start shows that it costs nothing, else `throughput`.
+   * `exact`: a request's tokens do not depend on its worker or on the other requests in a batch
+   * (docs/decisions/exact-hand-over.md). `auto`: exact if a test at the start shows that it costs nothing, otherwise
+   * `throughput`.
    */
   readonly batching?: 'auto' | 'exact' | 'throughput'
 }
 
-/** Names of ggml's types and their numbers. */
+/** The numbers of ggml's types by name. */
 export const KV_TYPES = { f32: 0, f16: 1, q4_0: 2, q8_0: 8, bf16: 30 } as const
 export type KvType = keyof typeof KV_TYPES
 
@@ -73,7 +74,7 @@ export function compileLlamaCppOptions(options: LlamaCppOptions): LlamaCppConfig
   if (!config.flashAttention && QUANTISED.has(config.kvType))
     throw new BatonError(
       'config.invalid',
-      `llama.cpp holds values as ${config.kvType} only with flash attention: use it, or another kvType`,
+      `llama.cpp supports kvType ${config.kvType} only with flash attention: enable it, or use another kvType`,
     )
   if (config.mode !== 'agg' && config.kvStoreBytes === 0)
     throw new BatonError('config.invalid', `kvStoreBytes must not be 0 for a ${config.mode} worker`)

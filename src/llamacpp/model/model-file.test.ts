@@ -43,7 +43,7 @@ function complaint(path: string): string {
 }
 
 describe('inspectModelFile', () => {
-  it('the model that ships with Baton - is known by its weights, not by its path', () => {
+  it('the model that ships with Baton - is identified by its weights, not by its path', () => {
     const file = inspectModelFile(MODEL)
     expect(file).toMatchObject({ architecture: 'llama', vocabSize: 2048 })
     const copy = join(folder, 'copy.gguf')
@@ -65,7 +65,11 @@ describe('inspectModelFile', () => {
       Buffer.from(`GGUF\u0003\0\0\0${'\u00ff'.repeat(16)}`, 'latin1'),
       'a length of',
     ],
-    ['no tensors', Buffer.from(`GGUF\u0003\0\0\0${'\0'.repeat(16)}`, 'latin1'), 'holds no model'],
+    [
+      'no tensors',
+      Buffer.from(`GGUF\u0003\0\0\0${'\0'.repeat(16)}`, 'latin1'),
+      'contains no model',
+    ],
   ])('%s - one clear line', (_what, bytes, message) => {
     expect(complaint(write(bytes))).toContain(message)
   })
@@ -75,7 +79,7 @@ describe('inspectModelFile', () => {
     expect(complaint(folder)).toContain('is not a file')
   })
 
-  it('cut off anywhere - refused before llama.cpp sees it', () => {
+  it('a truncated file - is refused before llama.cpp reads it', () => {
     const random = seededRandom(3)
     const path = write(good)
     for (let size = good.length - 1; size > 0; size -= 1 + Math.floor(random.next() * 100_000)) {
@@ -84,7 +88,7 @@ describe('inspectModelFile', () => {
     }
   })
 
-  it('damaged headers - refused or read, never another error', () => {
+  it('damaged headers - are refused or read, and cause no other error', () => {
     const random = seededRandom(4)
     for (let round = 0; round < 60; round++) {
       const bytes = Buffer.from(good)
@@ -96,10 +100,10 @@ describe('inspectModelFile', () => {
   })
 })
 
-/** The shipped model with another number under this key of four bytes. */
+/** The shipped model with another number for this key. */
 function withNumber(key: string, write: (bytes: Buffer, at: number) => void): Buffer {
   const bytes = Buffer.from(good)
-  // Behind the key comes its type.
+  // The key is followed by its type.
   write(bytes, bytes.indexOf(key) + key.length + 4)
   return bytes
 }
@@ -116,15 +120,15 @@ const BAD_FRACTIONS: readonly [string, number][] = [
   ['llama.attention.layer_norm_rms_epsilon', Number.NaN],
 ]
 
-describe('numbers that would end the process, or make it useless', () => {
+describe('numbers that would crash the process or make it useless', () => {
   it.each(BAD_NUMBERS)('%s of %d - is named', (key, value) => {
     const path = write(withNumber(key, (bytes, at) => bytes.writeUInt32LE(value, at)))
-    expect(complaint(path)).toContain(`says ${key} is ${value}`)
+    expect(complaint(path)).toContain(`has ${key} = ${value}`)
   })
 
   it.each(BAD_FRACTIONS)('%s of %d - is named', (key, value) => {
     const path = write(withNumber(key, (bytes, at) => bytes.writeFloatLE(value, at)))
-    expect(complaint(path)).toContain(`says ${key} is ${value}`)
+    expect(complaint(path)).toContain(`has ${key} = ${value}`)
   })
 })
 

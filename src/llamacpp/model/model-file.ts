@@ -1,8 +1,8 @@
 /**
- * A look at a GGUF file before llama.cpp gets it, which may end the process over a file that is not what it claims.
+ * Validates a GGUF file before llama.cpp opens it, because llama.cpp may crash the process on an invalid file.
  *
- * Owns: the checks (magic, version, counts, every tensor inside the file, numbers within bounds) and the identity of the model. Reads the
- * header only, and of the tensors a sample.
+ * Owns: the checks (magic, version, counts, every tensor inside the file, numbers within limits) and the identity of
+ * the model. Reads only the header, and a sample of the tensors.
  */
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
@@ -19,11 +19,11 @@ export interface ModelFile {
   readonly architecture: string
   readonly name: string | undefined
   readonly vocabSize: number
-  /** Numbers of an embedding; undefined: this engine cannot make one with this model. */
+  /** Dimensions of an embedding; undefined: not supported by this engine for this model. */
   readonly embeddingLength: number | undefined
-  /** Undefined lengths: the file does not say. */
+  /** Undefined lengths: not stated in the file. */
   readonly heads: HeadShape
-  /** Hex; the same for the same weights wherever the file lies. */
+  /** Hexadecimal; equal for equal weights, wherever the file is. */
   readonly identity: string
 }
 
@@ -32,7 +32,7 @@ const ALIGNMENT = 32
 const SAMPLES = 64
 const SAMPLE_BYTES = 64 * 1024
 
-/** Throws `model.load_failed` and says what is wrong with the file and what to do. */
+/** Throws `model.load_failed` that says what is wrong with the file and what to do. */
 export function inspectModelFile(path: string): ModelFile {
   let file: number
   try {
@@ -55,8 +55,8 @@ function inspect(path: string, file: number, fileBytes: number): ModelFile {
     const bytes = readAt(file, 0, wanted)
     const read = readHeader(path, bytes, fileBytes)
     if (read.kind === 'header') return describe(path, file, fileBytes, bytes, read.header)
-    if (bytes.length < wanted) throw broken(path, 'became shorter while it was read')
-    // Asking byte by byte would read the header again for each string.
+    if (bytes.length < wanted) throw broken(path, 'was truncated while it was read')
+    // Extending by the missing bytes alone would parse the header again for each string.
     wanted = Math.min(fileBytes, Math.max(read.bytesNeeded, wanted * 4))
   }
 }
@@ -89,12 +89,12 @@ function describe(
     if (end > fileBytes)
       throw broken(
         path,
-        `is cut off: tensor '${tensor.name}' ends at byte ${end}, the file at ${fileBytes}`,
+        `is incomplete: tensor '${tensor.name}' ends at byte ${end}, the file at ${fileBytes}`,
       )
   }
   const architecture = values.get('general.architecture')
   if (typeof architecture !== 'string' || tensors.length === 0)
-    throw broken(path, 'holds no model (no architecture or no tensors)')
+    throw broken(path, 'contains no model (no architecture or no tensors)')
   const fault = numbersFault(architecture, values)
   if (fault !== null) throw broken(path, fault)
   const name = values.get('general.name')
@@ -111,10 +111,10 @@ function describe(
   }
 }
 
-/** How llama.cpp numbers the poolings that look at one token: none, and the last one. */
+/** llama.cpp's numbers of the poolings that use a single token: none, and the last one. */
 const POOLINGS_OF_ONE_TOKEN: readonly unknown[] = [undefined, 0, 3]
 
-/** A prompt is computed piece by piece, so a mean over all of its tokens cannot be had. */
+/** A prompt is computed piecewise, so a mean over all its tokens is not available. */
 function embeddingLengthOf(architecture: string, values: GgufHeader['values']): number | undefined {
   const length = values.get(`${architecture}.embedding_length`)
   const pooling = values.get(`${architecture}.pooling_type`)

@@ -1,6 +1,6 @@
 /**
- * Numbers of a model file that llama.cpp takes at their word: with some of them it ends the process by an assertion, at the start or at the
- * first step, with others it starts and can answer nothing.
+ * Numbers of a model file that llama.cpp does not check: some crash it by an assertion at the start or at the first
+ * step, with others it starts but cannot answer anything.
  */
 
 interface Limits {
@@ -18,7 +18,7 @@ const LIMITS: readonly Limits[] = [
   { key: 'attention.layer_norm_epsilon', least: 0, most: 1, isWhole: false },
 ]
 
-/** What is wrong with the numbers, or null. What a file does not say is llama.cpp's to judge. */
+/** What is wrong with the numbers, or null. Numbers that the file does not contain are left to llama.cpp. */
 export function numbersFault(
   architecture: string,
   values: ReadonlyMap<string, unknown>,
@@ -31,7 +31,7 @@ export function numbersFault(
     const isWithin = typeof number === 'number' && number >= least && number <= most
     if (isWithin && (!isWhole || Number.isInteger(number))) continue
     const expected = `${isWhole ? 'a whole number' : 'a number'} from ${least} to ${most}`
-    return `says ${name} is ${shown(value)}, where ${expected} belongs`
+    return `has ${name} = ${shown(value)}, expected ${expected}`
   }
   return null
 }

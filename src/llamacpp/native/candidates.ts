@@ -1,8 +1,9 @@
 /**
  * The candidates of one draw in the form of llama.cpp's samplers: `llama_token_data_array`.
  *
- * One memory for all draws of a thread. Filled from a row of logits, handed to samplers, which reorder and cut it; what
- * they leave is read back. Checked before a token is used: a sampler with nothing left to choose from ends the process.
+ * One buffer for all draws of a thread. It is filled from a row of logits and passed to samplers, which reorder and
+ * shorten it; then the rest is read back. It is checked before a token is used, because a sampler without candidates
+ * crashes the process.
  */
 import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
@@ -43,7 +44,7 @@ export class Candidates {
     this.#api.applySampler(sampler, this.#array)
   }
 
-  /** The best of what is left; −1: none. Ties go to the lower place. */
+  /** The best remaining candidate; −1: none. With equal logits the lower index wins. */
   best(): number {
     const [ids, floats] = this.#left()
     const count = Number(this.#words[1])
@@ -59,7 +60,7 @@ export class Candidates {
     return token
   }
 
-  /** What the last sampler has drawn; −1: nothing that is allowed. */
+  /** The token that the last sampler has drawn; −1: none is allowed. */
   drawn(): number {
     const selected = Number(this.#words[2])
     if (selected < 0 || selected >= Number(this.#words[1])) return -1
@@ -68,7 +69,7 @@ export class Candidates {
     return (floats[at + 1] ?? -Infinity) > -Infinity ? (ids[at] ?? -1) : -1
   }
 
-  /** Whether a sampler that forbids tokens lets this one pass. */
+  /** True when a sampler that forbids tokens allows this one. */
   isAllowed(sampler: Pointer, token: number): boolean {
     this.#ids[0] = token
     this.#floats[1] = 0
@@ -85,7 +86,7 @@ export class Candidates {
     this.#words[3] = 0n
   }
 
-  /** A sampler may have put other memory in place of this. */
+  /** A sampler may have replaced the buffer by another one. */
   #left(): readonly [Int32Array, Float32Array] {
     const address = BigInt.asUintN(64, this.#words[0] ?? 0n)
     if (address === this.#address) return [this.#ids, this.#floats]

@@ -1,9 +1,9 @@
 /**
- * Which of the shipped CPU libraries computes: the best that this CPU can run, unless the model's heads fall off its
- * fast path.
+ * Chooses among the shipped CPU libraries: the best one that this CPU supports, unless the model's head size is not
+ * on its fast path.
  *
- * The choice depends on the CPU and the model alone, never on a measurement: two workers on such machines must compute
- * the same bits. One library per process; the first model decides.
+ * The choice depends only on the CPU and the model, never on a measurement, because two workers on such machines
+ * must compute the same bits. There is one library per process; the first model decides.
  */
 import { join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
@@ -23,7 +23,10 @@ export interface CpuLibrary {
   readonly threadPool: ThreadPoolApi | null
 }
 
-/** Elements that a dot product of 16-bit numbers takes at once with AVX-512; a head that is no multiple is computed one by one. */
+/**
+ * Elements of 16 bits that a dot product processes at once with AVX-512; a head whose size is no multiple is
+ * computed element by element.
+ */
 const WIDE_STEP = 64
 /** Libraries without AVX-512, the best first. */
 const NARROW = ['alderlake', 'haswell']
@@ -46,7 +49,7 @@ export function loadCpuLibrary(ggml: Library, files: LibraryFiles, heads: HeadSh
   if (registered('CPU') === null) {
     const load = ggml.func('void* ggml_backend_load(const char*)') as (path: string) => Pointer
     if (load(join(files.folder, file)) === null)
-      throw new BatonError('model.load_failed', `llama.cpp's CPU library ${file} does not load`)
+      throw new BatonError('model.load_failed', `llama.cpp's CPU library ${file} cannot be loaded`)
   }
   return { name: nameOf(file), threadPool: threadPoolOf(join(files.folder, file)) }
 }
@@ -59,7 +62,7 @@ function bestFile(files: LibraryFiles, heads: HeadShape): string {
     .sort((a, b) => b.score - a.score)
   const [best] = ranked
   if (best === undefined)
-    throw new BatonError('model.load_failed', 'no CPU library of llama.cpp runs on this CPU')
+    throw new BatonError('model.load_failed', 'no CPU library of llama.cpp supports this CPU')
   if (isNarrow(heads) && !NARROW.includes(best.name) && process.arch === 'x64') {
     for (const name of NARROW) {
       const narrow = ranked.find((each) => each.name === name)
@@ -73,7 +76,7 @@ function isNarrow({ keyLength, valueLength }: HeadShape): boolean {
   return [keyLength, valueLength].some((length) => length !== undefined && length % WIDE_STEP !== 0)
 }
 
-/** 0: this CPU cannot run it. */
+/** 0: this CPU does not support it. */
 function scoreOf(path: string): number {
   try {
     const library = ffi.load(path)

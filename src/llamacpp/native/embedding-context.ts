@@ -1,4 +1,4 @@
-/** A context of llama.cpp that makes embeddings, of one sequence at a time. */
+/** A llama.cpp context for embeddings, with one sequence at a time. */
 import { BatonError } from '../../base/index.ts'
 import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
@@ -12,7 +12,7 @@ interface EmbeddingOptions {
   readonly threads: number
 }
 
-/** How llama.cpp numbers a pooling over nothing: the embedding of each token. */
+/** llama.cpp's number for no pooling: an embedding of each token. */
 const POOLING_NONE = 0
 
 export class EmbeddingContext {
@@ -38,7 +38,7 @@ export class EmbeddingContext {
     if (this.#context === null) {
       throw new BatonError(
         'capacity.exhausted',
-        `no memory for embeddings of ${contextLength} tokens: use a smaller context`,
+        `not enough memory for embeddings of ${contextLength} tokens: use a smaller context`,
       )
     }
     this.#batch = new TokenBatch(api, prefillChunk)
@@ -55,17 +55,17 @@ export class EmbeddingContext {
     if (code !== 0)
       throw new BatonError(
         'backend.unknown',
-        `llama.cpp did not compute an embedding (code ${code})`,
+        `llama.cpp failed to compute an embedding (code ${code})`,
       )
   }
 
-  /** Of the text whose last piece was computed just now, brought to length 1. */
+  /** The embedding of the text whose last piece was just computed, normalised to length 1. */
   vector(): Float32Array {
     const isPooled = this.#api.poolingOf(this.#context) !== POOLING_NONE
     const at = isPooled
       ? this.#api.embeddingOfSequence(this.#context, 0)
       : this.#api.embeddingAt(this.#context, -1)
-    if (at === null) throw new BatonError('backend.unknown', 'llama.cpp gave no embedding')
+    if (at === null) throw new BatonError('backend.unknown', 'llama.cpp returned no embedding')
     return unitVector(new Float32Array(ffi.view(at, 4 * this.#length)))
   }
 

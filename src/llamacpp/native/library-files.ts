@@ -1,5 +1,5 @@
 /**
- * Where llama.cpp's libraries lie: in the platform package that is installed for this system.
+ * Finds llama.cpp's libraries in the platform package that is installed for this system.
  *
  * Owns: names of packages and files, the pinned version. Does not load anything.
  */
@@ -15,13 +15,13 @@ export type GpuChoice = false | 'auto' | 'cuda' | 'vulkan' | 'metal'
 
 export interface LibraryFiles {
   readonly folder: string
-  /** What others load before they can be loaded, in order; the last is llama.cpp itself. */
+  /** Libraries that must be loaded first, in order; the last is llama.cpp itself. */
   readonly base: string
   readonly ggml: string
   readonly llama: string
   /** One per kind of CPU, or a single one. */
   readonly cpu: readonly string[]
-  /** Loads all backends it has, instead of one CPU library. */
+  /** True: all backends are loaded instead of one CPU library. */
   readonly isGpu: boolean
 }
 
@@ -64,7 +64,7 @@ function packageRoot(name: string): string | undefined {
     if (version === PACKAGE_VERSION) return root
     throw new BatonError(
       'model.load_failed',
-      `${name} ${version} is installed, this build needs ${PACKAGE_VERSION}: run \`npm i ${name}@${PACKAGE_VERSION}\``,
+      `${name} ${version} is installed, but this build needs ${PACKAGE_VERSION}: run \`npm i ${name}@${PACKAGE_VERSION}\``,
     )
   }
   return undefined
@@ -79,7 +79,7 @@ function versionOf(root: string): string | undefined {
   }
 }
 
-/** `libllama.v0.5.0.so`, `libllama.dylib`, `llama.dll`: the name up to a version, and the system's ending. */
+/** `libllama.v0.5.0.so`, `libllama.dylib`, `llama.dll`: the name up to a version, and the system's extension. */
 const LIBRARY = /^(?:lib)?([a-z0-9_-]+?(?:armv[0-9._]+)?)(?:\.v?\d[\d.]*)?\.(?:so|dylib|dll)$/
 
 function filesIn(name: string, root: string, isGpu: boolean): LibraryFiles {
@@ -90,7 +90,7 @@ function filesIn(name: string, root: string, isGpu: boolean): LibraryFiles {
   const find = (library: string): string => {
     const file = files.find((each) => LIBRARY.exec(each)?.[1] === library)
     if (file !== undefined) return join(folder, file)
-    throw new BatonError('model.load_failed', `${name} is damaged: ${library} is not in it`)
+    throw new BatonError('model.load_failed', `${name} is damaged: ${library} is missing`)
   }
   return {
     folder: dirname(find('llama')),

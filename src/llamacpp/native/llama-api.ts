@@ -1,8 +1,9 @@
 /**
- * llama.cpp's C API, called from JavaScript without an addon between.
+ * llama.cpp's C API, called from JavaScript without a compiled addon of our own.
  *
- * Owns: the declarations, and the check that the library is the one they were written for. Every call is synchronous
- * and belongs to the thread that loaded the library. A pointer is an address; nothing here checks one.
+ * Owns: the declarations, and the check that the library has the version they were written for. Every call is
+ * synchronous and must be made on the thread that loaded the library. A pointer is an address; nothing here
+ * validates one.
  */
 import { BatonError } from '../../base/index.ts'
 import { ffi } from './ffi.ts'
@@ -31,9 +32,9 @@ export interface LlamaApi {
   readonly beginToken: (vocab: Pointer) => number
   readonly memoryOf: (context: Pointer) => Pointer
   readonly poolingOf: (context: Pointer) => number
-  /** Removes cells [from, to) of a sequence; to −1: the end. */
+  /** Removes the cells [from, to) of a sequence; to −1: until the end. */
   readonly removeCells: (memory: Pointer, sequence: number, from: number, to: number) => boolean
-  /** The greatest position that a sequence holds; −1: none. */
+  /** The greatest position in a sequence; −1: none. */
   readonly sequenceEnd: (memory: Pointer, sequence: number) => number
   readonly createBatch: (tokens: number, embeddings: number, sequences: number) => Batch
   readonly freeBatch: (batch: Batch) => void
@@ -73,9 +74,9 @@ export interface LlamaApi {
     presence: number,
   ) => Pointer
   readonly grammarSampler: (vocab: Pointer, gbnf: string, root: string) => Pointer
-  /** null where the library does not have it. */
+  /** Null when the library has no such functions. */
   readonly threadPool: ThreadPoolApi | null
-  /** Name of the CPU library, for example `sapphirerapids`; empty where there is only one. */
+  /** Name of the CPU library, for example `sapphirerapids`; empty when there is only one. */
   readonly cpuName: string
 }
 
@@ -127,7 +128,7 @@ let loaded: LlamaApi | undefined
 
 /**
  * Loads the libraries once per thread; threads of a process must not do it at the same time. Throws
- * `model.load_failed` when they do not load or are not the version that is described here.
+ * `model.load_failed` when they cannot be loaded or have another version than the one described here.
  */
 export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
   if (loaded !== undefined) return loaded
@@ -139,7 +140,7 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
     llama = ffi.load(files.llama, { global: true })
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw new BatonError('model.load_failed', `llama.cpp does not load: ${why}`, { cause })
+    throw new BatonError('model.load_failed', `llama.cpp cannot be loaded: ${why}`, { cause })
   }
   declareStructs()
   const functions = Object.fromEntries(
@@ -152,13 +153,16 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
   return loaded
 }
 
-/** llama.cpp logs from any thread, so no JavaScript callback: any function that takes nothing serves as a sink. */
+/**
+ * llama.cpp logs from any thread, so a JavaScript callback cannot be used; any C function with a compatible
+ * signature that does nothing serves.
+ */
 function silence(llama: Library): void {
   const set = llama.func('void llama_log_set(void*, void*)') as (sink: Pointer, user: null) => void
   set(llama.symbol('llama_max_devices') as Pointer, null)
 }
 
-/** What the library fills in must be where the layouts say it is. */
+/** Values that the library fills in must be at the offsets of the layouts. */
 function checkLayouts(api: Pick<LlamaApi, 'version' | 'modelDefaults' | 'contextDefaults'>): void {
   const version = api.version()
   if (version !== LLAMA_VERSION)
@@ -209,6 +213,6 @@ function compare(struct: string, found: object, expected: object): void {
 function mismatch(what: string): BatonError {
   return new BatonError(
     'model.load_failed',
-    `the installed llama.cpp is not the one that this build was made for: ${what}`,
+    `the installed llama.cpp does not match this build: ${what}`,
   )
 }

@@ -1,11 +1,12 @@
 /**
  * One model and one context of llama.cpp with several sequences, and the shapes in which tokens are computed.
  *
- * Exactness lives here. Found by comparing KV and logits bit by bit (docs/decisions/exact-hand-over.md): on a CPU
- * every row of a batch is computed on its own, but attention takes another path for 64 tokens and more of one
- * sequence than for fewer, and with several threads another one for a single token over a long context. So a prompt is
- * computed in batches of at least `EXACT_TOKENS_MIN` tokens of one sequence, filled up with tokens after the end that
- * are dropped again and that nothing before them can see; and a sequence that decodes alone gets a companion.
+ * Exact batching is implemented here. A bit-by-bit comparison of KV and logits (docs/decisions/exact-hand-over.md) shows:
+ * on a CPU every row of a batch is computed independently, but attention uses one code path for 64 or more tokens of a
+ * sequence and another one for fewer, and with several threads yet another one for a single token over a long context.
+ * Therefore a prompt is computed in batches of at least `EXACT_TOKENS_MIN` tokens of one sequence, filled up with dummy
+ * tokens after the end, which earlier tokens cannot attend to and which are dropped again; and a sequence that decodes
+ * alone gets a dummy companion.
  */
 import { BatonError } from '../../base/index.ts'
 import { ffi } from './ffi.ts'
@@ -13,25 +14,25 @@ import type { LlamaApi } from './llama-api.ts'
 import type { Pointer } from './llama-structs.ts'
 import { TokenBatch } from './token-batch.ts'
 
-/** The least number of tokens for which llama.cpp's CPU attention takes its path for many tokens. */
+/** The smallest number of tokens for which llama.cpp's CPU attention uses its code path for many tokens. */
 export const EXACT_TOKENS_MIN = 64
-/** Cells that attention looks at come in such steps; up to one step a lone token takes the path of a batch. */
+/** Attention processes cells in steps of this size; up to one step a single token takes the path of a batch. */
 export const CELLS_STEP = 256
-/** Sequences that do not decode, between two that do. */
+/** Most non-decoding sequences between two decoding ones that are filled up to keep them in one batch. */
 const HOLE_MAX = 2
 
 export interface SessionOptions {
   readonly sequences: number
-  /** Tokens that one sequence may hold. */
+  /** Most tokens of one sequence. */
   readonly contextLength: number
   readonly prefillChunk: number
   readonly microBatch: number
   readonly flashAttention: boolean
   readonly kvType: number
   readonly threads: number
-  /** Compute in shapes whose bits do not depend on who else is computed. */
+  /** Compute in shapes whose bits do not depend on the other requests. */
   readonly isExact: boolean
-  /** The cache forgets single tokens, so that some may be computed only to fill a shape. */
+  /** True when the cache can forget single tokens, so that some may be computed only to fill up a shape. */
   readonly dropsTokens: boolean
 }
 
@@ -39,7 +40,7 @@ export interface DecodeItem {
   readonly sequence: number
   readonly position: number
   readonly token: number
-  /** False: the token is only taken in, nothing is sampled after it. */
+  /** False: the token is only appended, nothing is sampled after it. */
   readonly wantsLogits: boolean
 }
 
@@ -54,7 +55,7 @@ export class LlamaSession {
   readonly #batch: TokenBatch
   readonly #threadPool: Pointer
   readonly #fillers: { readonly sequence: number; readonly position: number }[] = []
-  /** A sequence that decodes alone gets a companion, so that it is computed as it would be among others. */
+  /** A sequence that decodes alone gets a dummy companion, so that it is computed as it would be among others. */
   readonly #pairsLone: boolean
   #logitsAt: Pointer = null
   #logits = new Float32Array(0)
@@ -67,7 +68,7 @@ export class LlamaSession {
     this.vocab = api.vocabOf(model)
     this.vocabSize = api.vocabSize(this.vocab)
     this.#pairsLone = options.isExact && options.threads > 1
-    // A companion for the only sequence needs a place.
+    // The companion of the only sequence needs a slot.
     this.#sequenceMax = this.#pairsLone ? Math.max(2, options.sequences) : options.sequences
     this.#context = this.#open(model)
     this.#memory = api.memoryOf(this.#context)
@@ -93,7 +94,7 @@ export class LlamaSession {
     params.n_ctx = cells * this.#sequenceMax
     params.n_seq_max = this.#sequenceMax
     params.n_batch = this.#batchMax
-    // llama.cpp must not cut a batch itself: what it leaves over could be too short for an exact shape.
+    // llama.cpp must not split a batch itself: the remainder could be too short for an exact shape.
     params.n_ubatch = this.#batchMax
     params.n_outputs_max_per_seq = 0
     params.n_threads = threads
@@ -105,11 +106,11 @@ export class LlamaSession {
     if (context !== null) return context
     throw new BatonError(
       'model.load_failed',
-      `no memory for ${sequences} sequences of ${contextLength} tokens: use fewer sequences or a smaller context`,
+      `not enough memory for ${sequences} sequences of ${contextLength} tokens: use fewer sequences or a smaller context`,
     )
   }
 
-  /** llama.cpp starts and ends its threads at every step unless it is given some to keep. */
+  /** Without a thread pool llama.cpp starts and ends its threads at every step. */
   #attachThreads(): Pointer {
     const { threadPool } = this.api
     if (threadPool === null || this.#options.threads === 1) return null
@@ -118,13 +119,13 @@ export class LlamaSession {
     return pool
   }
 
-  /** Tokens that the next prefill call may take of the `left` that are still to compute. */
+  /** Number of tokens for the next prefill call, of `left` that are still to compute. */
   chunkLength(left: number): number {
     const { prefillChunk } = this.#options
     return left < prefillChunk + EXACT_TOKENS_MIN ? left : prefillChunk
   }
 
-  /** Computes `tokens` at `position` of a sequence that holds exactly the tokens before it. */
+  /** Computes `tokens` at `position` of a sequence that contains exactly the tokens before it. */
   prefill(sequence: number, position: number, tokens: Uint32Array): void {
     for (let at = 0; at < tokens.length;) {
       const left = tokens.length - at
@@ -159,8 +160,8 @@ export class LlamaSession {
   }
 
   /**
-   * One token of each of several sequences, ordered by sequence. The rows of `logits` are those of the items that want
-   * them, in order.
+   * One token of each of several sequences, ordered by sequence. The rows of `logits` are those of the items that
+   * want them, in order.
    */
   decode(items: readonly DecodeItem[]): void {
     this.#batch.clear()
@@ -176,8 +177,8 @@ export class LlamaSession {
   }
 
   /**
-   * llama.cpp computes only sequences with consecutive numbers together. A small hole between two of them is filled
-   * with a token that is dropped again: cheaper than reading all weights once more.
+   * llama.cpp batches only sequences with consecutive numbers. A small gap between two of them is filled with a
+   * token that is dropped again, which is cheaper than reading all weights once more.
    */
   #groupEnd(items: readonly DecodeItem[], from: number): number {
     let end = from + 1
@@ -213,7 +214,7 @@ export class LlamaSession {
     this.#fillers.push({ sequence, position })
   }
 
-  /** Of the last step: `rows` times the vocabulary. Valid until the next step. */
+  /** The logits of the last step: `rows` times the vocabulary. Valid until the next step. */
   get logits(): Float32Array {
     return this.#logits
   }
@@ -221,7 +222,7 @@ export class LlamaSession {
   #decode(rows: number): void {
     const code = this.api.decode(this.#context, this.#batch.native)
     if (code !== 0) {
-      throw new BatonError('backend.unknown', `llama.cpp did not compute a step (code ${code})`)
+      throw new BatonError('backend.unknown', `llama.cpp failed to compute a step (code ${code})`)
     }
     if (rows === 0) return
     const at = this.api.logits(this.#context)
@@ -231,7 +232,7 @@ export class LlamaSession {
     this.#logits = new Float32Array(ffi.view(at, 4 * length))
   }
 
-  /** What the state of a sequence is, in memory that the next call uses again. */
+  /** The state of a sequence, in a buffer that the next call reuses. */
   saveState(sequence: number): Uint8Array {
     const size = Number(this.api.stateSize(this.#context, sequence))
     const memory = this.stateMemory(size)
@@ -239,7 +240,7 @@ export class LlamaSession {
     return memory.subarray(0, written)
   }
 
-  /** Memory in which a state may be put together. */
+  /** A buffer in which a state may be assembled. */
   stateMemory(size: number): Uint8Array {
     if (this.#stateMemory.length < size) {
       this.#stateMemory = new Uint8Array(new ArrayBuffer(Math.ceil(size * 1.25)))
@@ -247,7 +248,10 @@ export class LlamaSession {
     return this.#stateMemory.subarray(0, size)
   }
 
-  /** Fills a sequence; false when llama.cpp does not take the state. What it holds in part is to be cleared then. */
+  /**
+   * Fills a sequence; false when llama.cpp refuses the state. Then the sequence is partly filled and must be
+   * cleared.
+   */
   loadState(sequence: number, state: Uint8Array): boolean {
     return Number(this.api.setState(this.#context, state, state.length, sequence)) > 0
   }
@@ -256,7 +260,7 @@ export class LlamaSession {
     this.api.removeCells(this.#memory, sequence, position, -1)
   }
 
-  /** The tokens after it remember those that are gone, but no token can be computed any more. */
+  /** The remaining tokens keep their KV, but no further token can be computed. */
   dropBefore(sequence: number, position: number): void {
     this.api.removeCells(this.#memory, sequence, 0, position)
   }
@@ -265,7 +269,7 @@ export class LlamaSession {
     this.api.removeCells(this.#memory, sequence, -1, -1)
   }
 
-  /** How many sequences a state names. */
+  /** Number of sequences that a state names. */
   get streamCount(): number {
     return this.#sequenceMax
   }
@@ -286,5 +290,5 @@ function threadPoolParams(threads: number): Uint8Array {
   return params
 }
 
-/** llama.cpp's own default: wait awake for a moment, then asleep. */
+/** llama.cpp's own default: busy-wait for a moment, then sleep. */
 const POLLING = 50

@@ -1,11 +1,12 @@
 /**
- * The structures of llama.cpp's C API as its header of release v0.5.0 lays them out.
+ * The structures of llama.cpp's C API as in its header of release v0.5.0.
  *
- * A wrong offset would write into foreign memory, so `llama-api.ts` compares what the library itself fills in.
+ * A wrong offset would write into foreign memory, so `llama-api.ts` verifies the values that the library itself
+ * fills in.
  */
 import { ffi } from './ffi.ts'
 
-/** What `llama_version()` says of the libraries that these layouts belong to. */
+/** The result of `llama_version()` for libraries with these layouts. */
 export const LLAMA_VERSION = '0.5.0-dev'
 
 export interface ModelParams {
@@ -42,7 +43,7 @@ export interface ContextParams {
   ctx_other: Pointer
 }
 
-/** Pointers are addresses; null is none. */
+/** An address; null: none. */
 export type Pointer = bigint | null
 
 export interface ThreadPoolApi {
@@ -60,7 +61,7 @@ export interface Batch {
   logits: Pointer
 }
 
-/** Names the structures for the declarations of this thread. */
+/** Declares the structures for this thread. */
 export function declareStructs(): void {
   ffi.struct('llama_model_params', {
     devices: 'void*',

@@ -1,7 +1,7 @@
-/** What is read from a row of logits without llama.cpp's samplers: the best token, log-probabilities. */
+/** Functions on a row of logits without llama.cpp's samplers: the best token, log-probabilities. */
 import type { TokenLogprob, TokenLogprobs } from '../../request/index.ts'
 
-/** −1: none is above minus infinity. Ties go to the lower id. */
+/** −1: no logit is above minus infinity. With equal logits the lower id wins. */
 export function bestToken(logits: Float32Array): number {
   let best = -Infinity
   let token = -1
@@ -15,7 +15,7 @@ export function bestToken(logits: Float32Array): number {
   return token
 }
 
-/** Log-probability of `token` and of the `top` best, by the model itself. */
+/** Log-probabilities of `token` and of the `top` best ones, by the model itself. */
 export function logprobsOf(logits: Float32Array, token: number, top: number): TokenLogprobs {
   const best = bestTokens(logits, Math.max(1, top))
   const highest = logits[best[0] ?? 0] ?? 0

@@ -38,7 +38,7 @@ export class TokenBatch {
     this.#positions[at] = position
     this.#sequenceCounts[at] = 1
     const sequences = this.#sequences[at]
-    if (sequences === undefined) throw new RangeError(`a batch holds ${at} tokens`)
+    if (sequences === undefined) throw new RangeError(`a batch has room for ${at} tokens`)
     sequences[0] = sequence
     this.#wanted[at] = wantsLogits ? 1 : 0
   }
@@ -49,6 +49,6 @@ export class TokenBatch {
 }
 
 function viewOf(pointer: Pointer, bytes: number): ArrayBuffer {
-  if (pointer === null) throw new BatonError('model.load_failed', 'no memory for a batch')
+  if (pointer === null) throw new BatonError('model.load_failed', 'not enough memory for a batch')
   return ffi.view(pointer, bytes)
 }

@@ -1,9 +1,9 @@
 /**
- * Copies values that are stored by element: many short pieces, each a few bytes of consecutive tokens. A view and a call for every piece
- * cost more than the bytes themselves, so elements are copied one by one.
+ * Copies values that are stored by element: many short pieces, each a few bytes of consecutive tokens. A view and a
+ * call per piece would cost more than the bytes, so elements are copied one by one.
  */
 
-/** Pieces begin `step` elements apart, from `at` on. */
+/** Pieces start `step` elements apart, from `at` on. */
 export interface Columns {
   readonly bytes: Uint8Array
   /** In bytes. */
@@ -11,7 +11,7 @@ export interface Columns {
   readonly step: number
 }
 
-/** `columns` pieces of `count` elements each. */
+/** Copies `columns` pieces of `count` elements each. */
 export function copyColumns(
   from: Columns,
   to: Columns,
@@ -30,7 +30,7 @@ export function copyColumns(
   }
 }
 
-/** Bytes that may be copied at once: a view of wider elements must be aligned. */
+/** Bytes that can be copied at once: a view of wider elements must be aligned. */
 function unitOf({ bytes, at }: Columns, elementBytes: number): 1 | 2 | 4 {
   const place = bytes.byteOffset + at
   if (elementBytes % 4 === 0 && place % 4 === 0) return 4

@@ -60,7 +60,7 @@ function isRefused(action: () => unknown): boolean {
 }
 
 describe('sequence state codec', () => {
-  it('assembled and cut again - the same blocks, for every layout and slot', () => {
+  it('assembled and split again - the same blocks, for every layout and slot', () => {
     fc.assert(
       fc.property(
         layouts,
@@ -82,7 +82,7 @@ describe('sequence state codec', () => {
     )
   })
 
-  it('cut at one place and joined at another - the same state', () => {
+  it('split at one place and joined at another - the same state', () => {
     fc.assert(
       fc.property(layouts, fc.integer({ min: 2, max: 30 }), fc.integer(), (layout, count, seed) => {
         const whole = assembleState(layout, randomBlocks(layout, [count], seed), 2)
@@ -97,7 +97,7 @@ describe('sequence state codec', () => {
     )
   })
 
-  it('truncated anywhere, or with bytes too many - refused', () => {
+  it('truncated anywhere, or with extra bytes - refused', () => {
     const layout = layoutOf([6, 4], 3)
     const whole = assembleState(layout, randomBlocks(layout, [3, 2], 5), 3)
     for (let length = 0; length < whole.length; length++) {

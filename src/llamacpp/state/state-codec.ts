@@ -1,10 +1,10 @@
 /**
- * llama.cpp's sequence state cut into blocks of tokens, and put together again for any slot.
+ * Splits llama.cpp's sequence state into blocks of tokens, and assembles blocks to a state for any slot.
  *
- * A block is, for each layer, its K rows and then, for each layer, its V rows, of consecutive tokens: nothing in it
- * depends on the slot or the context that made it. Nothing goes
- * into llama.cpp but what `assembleState` wrote, and what is read is checked to the last byte.
- * Only plain attention caches are understood; any other layout is refused by `parseState`.
+ * A block consists of the K rows of each layer and then the V rows of each layer, for consecutive tokens. It does
+ * not depend on the slot or the context that made it. llama.cpp only gets what `assembleState` wrote, and a state is
+ * validated to the last byte.
+ * Only plain attention caches are supported; `parseState` refuses any other layout.
  */
 import { BatonError } from '../../base/index.ts'
 import { copyColumns } from './copy-columns.ts'
@@ -31,11 +31,14 @@ export interface StateBlock {
   readonly tokenCount: number
 }
 
-/** Throws `kv.block_refused` for anything but a whole, ordered state of one sequence that begins at position `first`. */
+/**
+ * Throws `kv.block_refused` for anything but a complete, ordered state of one sequence that starts at position
+ * `first`.
+ */
 export function parseState(bytes: Uint8Array, first = 0): ParsedState {
   const reader = new StateReader(bytes)
   reader.expect(MAGIC, 'magic')
-  // The sequence it was taken from.
+  // The sequence that it was read from.
   reader.skip(4)
   const streamCount = reader.u32()
   if (streamCount === 0 || streamCount > STREAMS_MAX) throw refused('stream count')
@@ -92,7 +95,7 @@ function readRows(reader: StateReader, transposed: boolean): LayerRows {
   return { type, rowBytes: elementBytes * elements, elementBytes, elements }
 }
 
-/** The block of tokens [from, to), counted from the state's first one, written into `block`. */
+/** Writes the tokens [from, to), counted from the state's first one, into `block`. */
 export function cutBlock(
   state: ParsedState,
   from: number,
@@ -123,7 +126,7 @@ export function cutBlock(
   return block
 }
 
-/** A state of the blocks' tokens for a context with `streamCount` sequences; llama.cpp puts it where it is asked to. */
+/** A state of the blocks' tokens for a context with `streamCount` sequences; llama.cpp loads it into any slot. */
 export function assembleState(
   layout: KvLayout,
   blocks: readonly StateBlock[],
@@ -195,5 +198,5 @@ export function assembleState(
 }
 
 function refused(what: string): BatonError {
-  return new BatonError('kv.block_refused', `not a KV state that can be cut into blocks: ${what}`)
+  return new BatonError('kv.block_refused', `the KV state cannot be split into blocks: ${what}`)
 }

@@ -13,14 +13,14 @@ export interface LayerRows {
 }
 
 export interface KvLayout {
-  /** V is stored by element, not by token: without flash attention. */
+  /** V is stored by element instead of by token: without flash attention. */
   readonly valuesTransposed: boolean
   readonly keys: readonly LayerRows[]
   readonly values: readonly LayerRows[]
   readonly bytesPerToken: number
 }
 
-/** Text that two workers compare before they exchange a block. */
+/** The text that two workers compare before they exchange a block. */
 export function layoutText(layout: KvLayout): string {
   const rows = (all: readonly LayerRows[]): string =>
     all.map((row) => `${row.type}:${row.rowBytes}`).join(',')

@@ -20,7 +20,7 @@ export class StateReader {
     return value
   }
 
-  /** A 64-bit length; above 2^53 it is refused, as no file is that long. */
+  /** A 64-bit length; values above 2^53 are refused, because no state is that long. */
   u64(): number {
     const low = this.u32()
     const high = this.u32()
@@ -33,11 +33,11 @@ export class StateReader {
     if (found !== value)
       throw new BatonError(
         'kv.block_refused',
-        `not a KV state: ${what} is ${found} where ${value} belongs`,
+        `the KV state is invalid: ${what} is ${found}, expected ${value}`,
       )
   }
 
-  /** Moves on; returns where the skipped bytes begin. */
+  /** Moves on; returns the position of the skipped bytes. */
   skip(length: number): number {
     this.#need(length)
     const start = this.#at
@@ -46,7 +46,7 @@ export class StateReader {
   }
 
   #need(length: number): void {
-    if (length > this.left) throw tooShort(`${length} bytes where ${this.left} are left`)
+    if (length > this.left) throw tooShort(`${length} bytes are needed, ${this.left} are left`)
   }
 }
 

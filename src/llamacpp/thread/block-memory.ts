@@ -1,16 +1,16 @@
-/** Blocks that lie in memory of the thread's owner, seen from the thread. */
+/** Blocks in the memory of the thread's owner, as the thread sees them. */
 import type { ParsedState, StateBlock } from '../state/state-codec.ts'
 import { assembleState, cutBlock } from '../state/state-codec.ts'
 import type { KvLayout } from '../state/state-layout.ts'
 import type { BlockMemory } from './thread-messages.ts'
 import { ffi } from '../native/ffi.ts'
 
-/** The address of memory that stays where it is as long as it is referred to. */
+/** The address of memory, which stays in place as long as it is referenced. */
 export function addressOf(bytes: Uint8Array): bigint {
   return BigInt.asUintN(64, ffi.address(bytes))
 }
 
-/** A state of these blocks, in memory that `allocate` gives. */
+/** A state of these blocks, in memory of `allocate`. */
 export function stateOfBlocks(
   memory: BlockMemory,
   layout: KvLayout,
@@ -25,7 +25,7 @@ export function stateOfBlocks(
   return assembleState(layout, blocks, streamCount, allocate)
 }
 
-/** Writes those of the blocks that lie within a state. */
+/** Writes those blocks that lie within a state. */
 export function writeBlocks(memory: BlockMemory, state: ParsedState): void {
   const { first, tokenCount, layout } = state
   for (const [i, address] of memory.addresses.entries()) {

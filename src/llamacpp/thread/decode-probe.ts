@@ -1,8 +1,9 @@
 /**
- * Whether several sequences may decode in one batch without a bit of difference to each alone: tried, not assumed.
+ * Tests whether several sequences can decode in one batch with exactly the same bits as each alone.
  *
- * It depends on the weights' type, the library and the machine, and on the length of what is attended to: both the short
- * and the long path of llama.cpp's attention are tried. For the long one KV is copied together, not computed.
+ * It depends on the type of the weights, the library and the machine, and on the length of the context: both the
+ * short and the long code path of llama.cpp's attention are tested. For the long one KV is copied together instead
+ * of being computed.
  */
 import { CELLS_STEP } from '../native/llama-session.ts'
 import type { DecodeItem, LlamaSession } from '../native/llama-session.ts'
@@ -11,14 +12,14 @@ import type { KvLayout } from '../state/state-layout.ts'
 
 const PROMPT_TOKENS = 5
 const SEQUENCES_TRIED = 4
-/** Beyond one step of cells, also for a context that rounds up. */
+/** More than one step of cells, also for a context size that is rounded up. */
 const LONG_TOKENS = CELLS_STEP + 64
 
 interface ProbeOptions {
   readonly sequences: number
   readonly contextLength: number
   readonly layout: KvLayout
-  /** Any token that the model can take. */
+  /** Any valid token of the model. */
   readonly token: number
 }
 

@@ -1,8 +1,8 @@
 /**
- * Embeddings by llama.cpp: what the model's last layer says at the last token of a text.
+ * Embeddings with llama.cpp: the output of the model's last layer at the last token of a text.
  *
- * Owns: a context of its own beside the one that generates, opened by the first request and never shared with it, so
- * that neither disturbs the other's KV. Requests run one after the other; a step computes one piece of one text.
+ * Owns: a context besides the one that generates, opened by the first request, so that neither disturbs the other's
+ * KV. Requests run one after the other; a step computes one piece of one text.
  */
 import { BatonError } from '../../base/index.ts'
 import type { EmbeddingContext } from '../native/embedding-context.ts'
@@ -37,7 +37,7 @@ export class Embedder {
     this.#tasks.push({ id, tokenIds, computed: 0 })
   }
 
-  /** False: it is not one of these. A cancelled text gets an empty vector. */
+  /** False: the id is not one of these. A cancelled text gets an empty vector. */
   cancel(id: number): boolean {
     const at = this.#tasks.findIndex((task) => task.id === id)
     if (at === -1) return false

@@ -1,9 +1,10 @@
 /**
  * The engine's thread: owns model, context and loop, and computes as long as there is work.
  *
- * Messages are taken between two steps; with nothing to do the thread waits for the next one. A message to the owner wakes
- * its thread and those behind it, up to the client's; with a small model that costs more than the step itself, so tokens
- * of steps that follow each other within `TOKENS_WAIT_MS` leave together. A step that takes longer never waits.
+ * Messages are handled between two steps; without work the thread waits for the next one. A message to the owner
+ * wakes its thread and those after it, up to the client's, which for a small model costs more than the step itself.
+ * Tokens of steps that follow each other within `TOKENS_WAIT_MS` are therefore sent together. A slower step is never
+ * delayed.
  */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import type { MessagePort } from 'node:worker_threads'
@@ -13,7 +14,7 @@ import type { OpenModel } from './open-model.ts'
 import { StepLoop } from './step-loop.ts'
 import type { FromThread, ThreadSettings, ToThread } from './thread-messages.ts'
 
-/** How long a token may wait for those of the next steps; the first of a request and its last never do. */
+/** How long a token may wait for those of the next steps; the first and the last of a request never wait. */
 const TOKENS_WAIT_MS = 3
 
 class EngineThread {

@@ -1,7 +1,8 @@
 /**
- * The owner's end of the engine's thread: starts it, tells it what to compute, hears what came of it.
+ * The owner's end of the engine's thread: starts it, sends it work, receives the results.
  *
- * Models of one process are loaded one after the other, because loading llama.cpp's libraries is not safe otherwise.
+ * Models of one process are loaded one after the other, because loading llama.cpp's libraries concurrently is not
+ * safe.
  */
 import { Worker } from 'node:worker_threads'
 import { BatonError } from '../../base/index.ts'
@@ -18,16 +19,16 @@ import type {
 interface EngineThreadOptions {
   readonly config: LlamaCppConfig
   readonly onStep: (message: StepMessage) => void
-  /** A step that brought only tokens: pairs of run and token. */
+  /** The result of a step with only tokens: pairs of run and token. */
   readonly onTokens: (tokens: readonly number[]) => void
-  /** The thread ended unasked. */
+  /** Called when the thread ended unexpectedly. */
   readonly onLost: (error: BatonError) => void
 }
 
 interface OpenedThread {
   readonly thread: EngineThread
   readonly started: StartedMessage
-  /** Where memory lies that the thread is to read or write. */
+  /** The address of memory that the thread reads or writes. */
   readonly addressOf: (bytes: Uint8Array) => bigint
 }
 
@@ -95,7 +96,7 @@ export class EngineThread {
   }
 }
 
-/** The engine's packages are optional: what needs them is loaded when it is needed. */
+/** The engine's packages are optional, so modules that need them are loaded on demand. */
 async function loadAddresses(): Promise<OpenedThread['addressOf']> {
   try {
     const { addressOf } = await import('./block-memory.ts')
@@ -103,15 +104,15 @@ async function loadAddresses(): Promise<OpenedThread['addressOf']> {
   } catch (cause) {
     throw new BatonError(
       'model.load_failed',
-      `the llama.cpp engine needs ${FFI_NAME}, which does not load: run \`npm i ${FFI_NAME}@${FFI_VERSION}\`, or use --engine sim`,
+      `the llama.cpp engine needs ${FFI_NAME}, which cannot be loaded: run \`npm i ${FFI_NAME}@${FFI_VERSION}\`, or use --engine sim`,
       { cause },
     )
   }
 }
 
 /**
- * From its sources, for tests and benches, the thread needs a loader that understands them, which takes half a second of
- * CPU; tests name the bundled thread instead, made of the same sources (`test/bundle-setup.ts`).
+ * When it runs from sources (tests, benches), the thread needs a TypeScript loader, which takes half a second of
+ * CPU. Tests therefore use a bundled thread made of the same sources (`test/bundle-setup.ts`).
  */
 function startWorker(settings: ThreadSettings): Worker {
   const isSource = import.meta.url.endsWith('.ts')

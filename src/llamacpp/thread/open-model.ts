@@ -1,4 +1,4 @@
-/** From a path to a model that is ready to compute: library, context, layout of its KV, shape of its steps. */
+/** Opens a model so that it is ready to compute: library, context, layout of its KV, shape of its steps. */
 import { BatonError } from '../../base/index.ts'
 import { inspectModelFile } from '../model/model-file.ts'
 import { EmbeddingContext } from '../native/embedding-context.ts'
@@ -19,18 +19,20 @@ export interface OpenModel {
   readonly session: LlamaSession
   readonly contextLength: number
   readonly endTokens: ReadonlySet<number>
-  /** Any token that the model can take. */
+  /** Any valid token of the model. */
   readonly probeToken: number
-  /** Undefined: the KV of this model cannot be cut into blocks. */
+  /** Undefined: the KV of this model cannot be split into blocks. */
   readonly layout: KvLayout | undefined
   readonly batching: 'exact' | 'throughput'
-  /** All sequences decode in one batch; else one after the other, where the batch would change the numbers. */
+  /**
+   * True: all sequences decode in one batch; false: one after the other, because a batch would change the numbers.
+   */
   readonly decodesTogether: boolean
   readonly openEmbeddings: () => EmbeddingContext
   close(): void
 }
 
-/** Longer contexts cost memory for every sequence; whoever wants one says so. */
+/** Longer contexts cost memory for every sequence and must be requested. */
 const CONTEXT_DEFAULT_MAX = 8192
 
 /** Throws `model.load_failed`. */
@@ -95,7 +97,10 @@ function ready(
   }
 }
 
-/** Computes one token and looks at its KV: also the first, slow step that no request then has to wait for. */
+/**
+ * Computes one token and inspects its KV. This also takes the slow first step, so that no request has to wait for
+ * it.
+ */
 function shapeOf(
   session: LlamaSession,
   config: LlamaCppConfig,
@@ -107,7 +112,7 @@ function shapeOf(
   if (bestToken(session.logits) < 0)
     throw new BatonError(
       'model.load_failed',
-      `the model file ${config.modelPath} computes no numbers: its weights or its settings are damaged`,
+      `the model file ${config.modelPath} produces no valid numbers: its weights or its settings are damaged`,
       { data: { path: config.modelPath } },
     )
   const layout = layoutOf(session)
@@ -140,7 +145,7 @@ function loadFile(api: LlamaApi, config: LlamaCppConfig): Pointer {
   if (model !== null) return model
   throw new BatonError(
     'model.load_failed',
-    `llama.cpp cannot load the model file ${config.modelPath}: its architecture or one of its tensors is not known to it`,
+    `llama.cpp cannot load the model file ${config.modelPath}: its architecture or one of its tensors is not supported`,
     { data: { path: config.modelPath } },
   )
 }

@@ -1,9 +1,10 @@
 /**
- * Takes the KV of computed prompts out of their slots, into the blocks that are wanted of them.
+ * Copies the KV of computed prompts from their slots to the requested blocks.
  *
- * For a prefill worker it does so in two parts: before the last piece of a prompt is computed, what there is so far is written and told,
- * so that the decode worker pulls it meanwhile; after the end only that piece is left. llama.cpp gives out the state of whole
- * sequences only, so the sequence forgets what was written before its last piece is asked for; the slot is given up then anyway.
+ * For a prefill worker this is done in two parts: before the last piece of a prompt is computed, the blocks so far
+ * are written and announced, so that the decode worker can pull them meanwhile; after the end only that piece is
+ * left. llama.cpp can only return the state of a whole sequence, so the written part is removed from the sequence
+ * before its last piece is read; the slot is freed afterwards anyway.
  */
 import { EXACT_TOKENS_MIN } from '../native/llama-session.ts'
 import { parseState } from '../state/state-codec.ts'
@@ -18,15 +19,17 @@ interface PromptKeeperOptions {
   readonly news: StepNews
 }
 
-/** The last piece has at least this share of a prompt: the longer the prompt, the longer its blocks are on their way. */
+/**
+ * The last piece has at least this share of a prompt: the longer the prompt, the longer the transfer of its blocks.
+ */
 const TAIL_SHARE = 1 / 16
-/** A decode worker is not made to wait longer for a last piece; half of what a pull may stand still is 5 s. */
+/** A longer last piece is not announced ahead: a pull fails after 10 s without progress, and 500 ms is far below that. */
 const TAIL_MS_MAX = 500
 
 export class PromptKeeper {
   readonly #model: OpenModel
   readonly #options: PromptKeeperOptions
-  /** Of the last piece that was computed: unknown before the first. */
+  /** Milliseconds per token of the last computed piece; unknown before the first. */
   #tokenMs: number | undefined
 
   constructor(model: OpenModel, options: PromptKeeperOptions) {
@@ -34,7 +37,7 @@ export class PromptKeeper {
     this.#options = options
   }
 
-  /** The slot holds what was held of the prompt: decides where its last piece begins. */
+  /** The slot contains the cached part of the prompt: determines where its last piece starts. */
   plan(sequence: Sequence): void {
     const { request, prefillTokens, computedTokens } = sequence
     const isWanted = this.#model.layout !== undefined && request.wanted.addresses.length > 0
@@ -43,24 +46,26 @@ export class PromptKeeper {
     const share = Math.min(prefillChunk, Math.floor(prefillTokens * TAIL_SHARE))
     const length = Math.max(EXACT_TOKENS_MIN, share)
     const from = Math.floor((prefillTokens - length) / blockTokens) * blockTokens
-    // A piece before it that is too short for the exact shape would be filled up, and computed for nothing.
+    // A piece before it that is too short for the exact shape would be filled up with useless tokens.
     const isShort = from - computedTokens < EXACT_TOKENS_MIN
     sequence.tailFrom = isShort ? computedTokens : from
   }
 
-  /** Tokens that the next step computes of the prompt. */
+  /** Number of prompt tokens that the next step computes. */
   pieceLength({ tailFrom, computedTokens, prefillTokens }: Sequence): number {
     const isBefore = tailFrom !== undefined && computedTokens < tailFrom
     const end = isBefore ? tailFrom : prefillTokens
     return this.#model.session.chunkLength(end - computedTokens)
   }
 
-  /** A piece of so many tokens was computed in this time. */
+  /** A piece of this many tokens was computed in this time. */
   note(tokens: number, elapsedMs: number): void {
     this.#tokenMs = elapsedMs / tokens
   }
 
-  /** True: only the last piece is left, what there is so far has been written, and is to be told before that is computed. */
+  /**
+   * True: only the last piece is left, the blocks so far were written, and must be announced before it is computed.
+   */
   goAhead(sequence: Sequence): boolean {
     const { tailFrom, computedTokens, prefillTokens, request } = sequence
     if (tailFrom !== computedTokens || sequence.isAhead) return false
@@ -76,7 +81,7 @@ export class PromptKeeper {
     return true
   }
 
-  /** The prompt is computed, and the slot holds nothing more. */
+  /** The prompt is computed; the slot is not needed any more. */
   keep(sequence: Sequence): void {
     const { request, tailFrom, isAhead, slot } = sequence
     if (this.#model.layout === undefined || request.wanted.addresses.length === 0) return

@@ -1,14 +1,16 @@
-/** One request in a slot of the engine's thread: its tokens so far, how far they are computed, what a token means. */
+/**
+ * One request in a slot of the engine's thread: its tokens, how many are computed, and the effect of a new token.
+ */
 import type { RunRequest } from './thread-messages.ts'
 import type { TokenChooser } from './token-chooser.ts'
 
-/** What is left when a token has been chosen: nothing more, or an end. */
+/** The consequence of a chosen token: the sequence continues, or ends. */
 export type Verdict = 'goes on' | 'stop' | 'eos' | 'length'
 
 export class Sequence {
   readonly request: RunRequest
   readonly slot: number
-  /** Undefined for a prefill worker, which writes nothing. */
+  /** Undefined for a prefill worker, which generates no tokens. */
   readonly chooser: TokenChooser | undefined
   /** Tokens that are computed in the shape of a prompt; the rest one by one. */
   readonly prefillTokens: number
@@ -17,9 +19,12 @@ export class Sequence {
   #tokenCount: number
   /** Tokens whose KV is in the slot. */
   computedTokens = 0
-  /** Where the last piece of the prompt begins, which is computed while the blocks before it are handed over; undefined: nowhere. */
+  /**
+   * Start of the prompt's last piece, which is computed while the blocks before it are transferred; undefined: there
+   * is none.
+   */
   tailFrom: number | undefined
-  /** The blocks before the last piece are written and told. */
+  /** The blocks before the last piece were written and announced. */
   isAhead = false
   state: 'prefill' | 'decode' = 'prefill'
 
@@ -38,17 +43,17 @@ export class Sequence {
     return this.#tokenCount - this.request.tokenIds.length
   }
 
-  /** Index of the next output token since the request began, also at another worker. */
+  /** Index of the next output token since the request started, including other workers. */
   get outputIndex(): number {
     return this.outputTokens + this.request.resumedTokens
   }
 
-  /** The token that the next step of this sequence takes in. */
+  /** The token that the next step of this sequence appends. */
   get nextToken(): number {
     return this.#tokens[this.computedTokens] ?? 0
   }
 
-  /** The next step takes in the last token, so that one more can be chosen after it. */
+  /** The next step appends the last token, so that one more can be chosen after it. */
   get isAtEnd(): boolean {
     return this.computedTokens === this.#tokenCount - 1
   }
@@ -57,7 +62,7 @@ export class Sequence {
     return this.#tokens.subarray(this.computedTokens, this.computedTokens + count)
   }
 
-  /** Takes a chosen token. Of `stop` and `eos` the token is not part of the output. */
+  /** Handles a chosen token. For `stop` and `eos` the token is not part of the output. */
   take(token: number, endTokens: ReadonlySet<number>): Verdict {
     const { stop, eosTokenIds, maxTokens } = this.request
     if (stop.stopTokenIds?.includes(token) === true) return 'stop'

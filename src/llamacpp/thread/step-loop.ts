@@ -1,9 +1,9 @@
 /**
- * The engine's heart: one step after another, as long as there is work.
+ * The main loop of the engine: one step after another, as long as there is work.
  *
- * A step takes new runs into free slots, computes at most one piece of one prompt, and then one token of every run that
- * decodes; so no prompt, however long, holds the others up for more than a piece. Prompts are computed in the order of
- * their arrival. Nothing else calls llama.cpp's context. What steps have brought is collected until it is taken.
+ * A step puts new runs into free slots, computes at most one piece of one prompt, and then one token of every
+ * decoding run. A prompt of any length therefore delays the others by at most one piece. Prompts are computed in
+ * order of arrival. Nothing else calls llama.cpp's context. The results of steps are collected until they are taken.
  */
 import { BatonError } from '../../base/index.ts'
 import { Candidates } from '../native/candidates.ts'
@@ -30,7 +30,7 @@ export class StepLoop {
   readonly #candidates: Candidates
   readonly #waiting: RunRequest[] = []
   readonly #slots: (Sequence | undefined)[]
-  /** In the order of arrival. */
+  /** In order of arrival. */
   readonly #active: Sequence[] = []
   readonly #news = new StepNews()
   readonly #embedder: Embedder
@@ -68,12 +68,12 @@ export class StepLoop {
     this.#news.end({ id, finish: 'cancelled', tokenIds: [] })
   }
 
-  /** What has happened is not to wait for another step, or there will be none. */
+  /** True when the results must not wait for another step, or there will be none. */
   get isNewsUrgent(): boolean {
     return this.#news.isUrgent || this.#active.length === 0
   }
 
-  /** What has happened since the last call; undefined: nothing. */
+  /** The results since the last call; undefined: none. */
   takeNews(): StepMessage | number[] | undefined {
     return this.#news.take()
   }
@@ -99,7 +99,7 @@ export class StepLoop {
 
   #admit(): void {
     while (this.#waiting.length > 0) {
-      // The lowest: neighbours decode together.
+      // The lowest one, because neighbouring sequences decode in one batch.
       const slot = this.#slots.indexOf(undefined)
       const request = slot === -1 ? undefined : this.#waiting.shift()
       if (request === undefined) return
@@ -126,12 +126,12 @@ export class StepLoop {
     const shared = { api, vocab, vocabSize, candidates, endTokens, contextLength }
     const chooser = new TokenChooser(shared, request)
     if (request.mode !== 'prefill') return chooser
-    // Prefill writes nothing, but what decode would refuse is not worth computing.
+    // Prefill generates nothing, but a grammar that decode would refuse is detected before the prompt is computed.
     chooser.dispose()
     return undefined
   }
 
-  /** Fills the empty slot with the blocks that are held of the prompt. */
+  /** Fills the empty slot with the cached blocks of the prompt. */
   #load(sequence: Sequence): void {
     const { session, layout } = this.#model
     const { id, held } = sequence.request
@@ -139,7 +139,7 @@ export class StepLoop {
     const state = stateOfBlocks(held, layout, session.streamCount, (byteLength) =>
       session.stateMemory(byteLength),
     )
-    // What llama.cpp does not take is computed, which usage shows as fewer cached tokens.
+    // If llama.cpp refuses the state, the prompt is computed, and usage shows fewer cached tokens.
     if (session.loadState(sequence.slot, state)) sequence.computedTokens = tokensIn(held)
     else session.clearSequence(sequence.slot)
     this.#news.loaded(id, sequence.computedTokens)
@@ -150,7 +150,7 @@ export class StepLoop {
     const { id, promptLogprobs } = sequence.request
     if (this.#keeper.goAhead(sequence)) return
     let count = this.#keeper.pieceLength(sequence)
-    // Logits of a whole vocabulary per token: a small piece at a time, and none shorter than an exact one.
+    // Logits of a whole vocabulary per token: one small piece at a time, but not smaller than an exact shape.
     if (promptLogprobs !== undefined && count >= 2 * EXACT_TOKENS_MIN) count = EXACT_TOKENS_MIN
     const piece = sequence.promptPiece(count)
     const from = sequence.computedTokens
@@ -219,7 +219,7 @@ export class StepLoop {
     const { id, logprobs, stop } = sequence.request
     const token = sequence.chooser?.choose(logits, sequence.outputIndex) ?? -1
     if (token < 0) {
-      const what = 'llama.cpp chose no token: no logits or none allowed'
+      const what = 'llama.cpp chose no token: there are no logits, or the grammar allows none'
       return this.#fail(sequence, new BatonError('backend.unknown', what))
     }
     const scores = logprobs === undefined ? undefined : logprobsOf(logits, token, logprobs)

@@ -1,7 +1,7 @@
 /**
- * What steps have brought, collected into one message.
+ * The results of steps, collected into one message.
  *
- * Bare tokens after the first of a run may wait for those of the next steps; everything else is urgent.
+ * Tokens after the first of a run may wait for those of the next steps; everything else is urgent.
  */
 import type { BatonError } from '../../base/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
@@ -10,7 +10,7 @@ import type { RunEnd, StepMessage } from './thread-messages.ts'
 export class StepNews {
   #message: StepMessage = { kind: 'step' }
   #isEmpty = true
-  /** Pairs of run and token: mostly all that there is. */
+  /** Pairs of run and token, which is usually everything. */
   #tokens: number[] = []
   #hasFirstToken = false
 
@@ -18,7 +18,7 @@ export class StepNews {
     return this.#isEmpty && this.#tokens.length === 0
   }
 
-  /** Somebody waits for it: the next request, a first token, an end. */
+  /** True when somebody waits for it: the next request, a first token, an end. */
   get isUrgent(): boolean {
     return !this.#isEmpty || this.#hasFirstToken
   }
@@ -74,7 +74,7 @@ export class StepNews {
     this.#message.embeddings?.push({ id, vector })
   }
 
-  /** Undefined: nothing has happened. */
+  /** Undefined: there are no results. */
   take(): StepMessage | number[] | undefined {
     const tokens = this.#tokens
     if (tokens.length > 0) this.#tokens = []

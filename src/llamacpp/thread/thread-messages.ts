@@ -1,8 +1,8 @@
 /**
- * What the engine's thread and its owner say to each other.
+ * The messages between the engine's thread and its owner.
  *
- * Memory is named by its address: the owner keeps it alive until the thread has said `loaded`, `kept` or `ended` of the
- * run. Messages of one direction arrive in the order in which they were sent.
+ * Memory is passed by its address: the owner keeps it alive until the thread has reported `loaded`, `kept` or
+ * `ended` for the run. Messages of one direction arrive in the order in which they were sent.
  */
 import type { ErrorValue } from '../../base/index.ts'
 import type {
@@ -20,7 +20,7 @@ export interface ThreadSettings {
   readonly config: LlamaCppConfig
 }
 
-/** A request with everything decided that needs the outside. */
+/** A request after all decisions that need anything outside the thread. */
 export interface RunRequest {
   readonly id: number
   readonly tokenIds: Uint32Array
@@ -35,18 +35,18 @@ export interface RunRequest {
   readonly logprobs: number | undefined
   readonly promptLogprobs: number | undefined
   readonly gbnf: string | undefined
-  /** What the client calls the grammar. */
+  /** The client's name for the grammar's field. */
   readonly gbnfField: string | undefined
-  /** Held blocks from the first token on. */
+  /** Cached blocks from the first token on. */
   readonly held: BlockMemory
-  /** Blocks that are to be taken out of the slot when the prompt is computed, with the memory for them. */
+  /** Blocks to copy from the slot when the prompt is computed, with the memory for them. */
   readonly wanted: BlockMemory
 }
 
 /** Blocks in memory, each of whole tokens in the layout of `state-codec.ts`. */
 export interface BlockMemory {
   readonly addresses: BigUint64Array
-  /** Of each block: its first token and the number of its tokens. */
+  /** For each block: its first token and the number of its tokens. */
   readonly ranges: Uint32Array
 }
 
@@ -61,7 +61,7 @@ export interface StartedMessage {
   readonly vocabSize: number
   readonly contextLength: number
   readonly probeToken: number
-  /** Undefined: the KV of this model cannot be cut into blocks. */
+  /** Undefined: the KV of this model cannot be split into blocks. */
   readonly layout: KvLayout | undefined
   readonly batching: 'exact' | 'throughput'
   readonly decodesTogether: boolean
@@ -76,21 +76,21 @@ export interface RunEnd {
   readonly stopReason?: number
 }
 
-/** What one step has brought; absent: nothing of that kind. In the order in which the owner takes it. */
+/** The results of one step; absent fields: none of that kind. In the order in which the owner handles them. */
 export interface StepMessage {
   readonly kind: 'step'
   /** Pairs of run and computed prompt tokens. */
   progress?: number[]
-  /** Pairs of run and the tokens that came out of held blocks. */
+  /** Pairs of run and the tokens loaded from cached blocks. */
   loaded?: number[]
   /**
-   * Pairs of run and position: the wanted blocks up to there are written, and the rest of the prompt is computed next, which
-   * will not take long.
+   * Pairs of run and position: the requested blocks up to it are written, and the rest of the prompt is computed
+   * next, which will not take long.
    */
   ahead?: number[]
-  /** Runs whose wanted blocks are written. */
+  /** Runs whose requested blocks are written. */
   kept?: number[]
-  /** Of a run that wants them: of every prompt token but the first, in order. */
+  /** For a run that requested them: for every prompt token but the first, in order. */
   promptLogprobs?: { readonly id: number; readonly logprobs: readonly TokenLogprobs[] }[]
   /** Pairs of run and token. */
   tokens?: number[]
@@ -100,7 +100,7 @@ export interface StepMessage {
   embeddings?: { readonly id: number; readonly vector: Float32Array }[]
 }
 
-/** A list: a step that brought only tokens, as pairs of run and token; it costs half as much to hand over. */
+/** An array is a step with only tokens, as pairs of run and token; it costs half as much to send. */
 export type FromThread =
   | readonly number[]
   | StartedMessage

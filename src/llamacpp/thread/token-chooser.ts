@@ -1,9 +1,10 @@
 /**
- * How the tokens of one request are chosen.
+ * Chooses the tokens of one request.
  *
- * The draw of output token i depends on (seed, i) alone, and penalties on the tokens so far, so a request that is
- * resumed elsewhere goes on exactly as here. Frequency and presence penalties count output tokens only; the
- * repetition penalty counts the prompt as well. Order: bias and penalties, grammar, top-k, top-p, min-p, temperature, draw.
+ * The draw of output token i depends only on (seed, i), and penalties on the tokens so far, so a request that is
+ * resumed elsewhere continues exactly as here. Frequency and presence penalties count output tokens only; the
+ * repetition penalty counts the prompt as well. Order: bias and penalties, grammar, top-k, top-p, min-p,
+ * temperature, draw.
  */
 import { BatonError } from '../../base/index.ts'
 import { drawSeed } from '../../engine/index.ts'
@@ -18,7 +19,7 @@ interface ChooserOptions {
   readonly vocab: Pointer
   readonly vocabSize: number
   readonly candidates: Candidates
-  /** Ids that end an output by the model's own account. */
+  /** End-of-text tokens of the model. */
   readonly endTokens: ReadonlySet<number>
   readonly contextLength: number
 }
@@ -30,14 +31,14 @@ export class TokenChooser {
   readonly #biases = new Map<number, number>()
   readonly #outputCounts = new Map<number, number>()
   readonly #ends: readonly number[]
-  /** Pairs of a token and the logit that it had. */
+  /** Pairs of a token and its original logit. */
   readonly #changed: number[] = []
   readonly #repetition: Pointer
   readonly #grammar: Pointer
   /** Top-k, top-p, min-p and temperature; null: greedy. */
   readonly #cuts: Pointer
 
-  /** Throws `request.invalid_argument` when the grammar does not parse or forbids the output so far. */
+  /** Throws `request.invalid_argument` when the grammar is invalid or forbids the output so far. */
   constructor(options: ChooserOptions, request: RunRequest) {
     this.#options = options
     this.#request = request
@@ -77,7 +78,7 @@ export class TokenChooser {
     }
   }
 
-  /** Biases are written into the row and taken back, so that the model's own logits can be read afterwards. */
+  /** Biases are written into the row and undone, so that the model's own logits can be read afterwards. */
   #pick(logits: Float32Array, outputIndex: number): number {
     const { candidates } = this.#options
     this.#applyBiases(logits, outputIndex)
@@ -85,7 +86,7 @@ export class TokenChooser {
       if (this.#isGreedy && this.#repetition === null) {
         const best = bestToken(logits)
         if (this.#grammar === null || best < 0) return best
-        // Asking for one token is much cheaper than for all.
+        // Checking a single token is much cheaper than checking all.
         if (candidates.isAllowed(this.#grammar, best)) return best
       }
       candidates.fill(logits)
@@ -99,7 +100,7 @@ export class TokenChooser {
 
   #draw(outputIndex: number): number {
     const { api, candidates } = this.#options
-    // With nothing left to draw from, llama.cpp would divide by zero.
+    // Without candidates llama.cpp would divide by zero.
     if (this.#grammar !== null && candidates.best() < 0) return -1
     if (this.#cuts !== null) candidates.apply(this.#cuts)
     const draw = api.drawSampler(drawSeed(this.#request.seed, outputIndex))
@@ -142,7 +143,7 @@ export class TokenChooser {
     const grammar = this.#options.api.grammarSampler(this.#options.vocab, gbnf, 'root')
     if (grammar !== null) return grammar
     const data = gbnfField === undefined ? {} : { param: gbnfField }
-    throw new BatonError('request.invalid_argument', 'the grammar does not parse', { data })
+    throw new BatonError('request.invalid_argument', 'the grammar is invalid', { data })
   }
 
   #createRepetition(): Pointer {
@@ -164,14 +165,14 @@ export class TokenChooser {
     return chain
   }
 
-  /** A token that was chosen elsewhere. Accepting what the grammar forbids would end the process. */
+  /** Accepts a token that was chosen elsewhere. Accepting one that the grammar forbids would crash the process. */
   #resume(token: number): void {
     this.#count(token)
     if (this.#grammar === null) return
     if (!this.#options.candidates.isAllowed(this.#grammar, token)) {
       throw new BatonError(
         'request.invalid_argument',
-        'the output so far does not follow the grammar',
+        'the output so far does not match the grammar',
       )
     }
     this.#options.api.acceptToken(this.#grammar, token)
