@@ -14,7 +14,7 @@ interface AdminWorker {
   readonly in_flight?: number
 }
 
-// Paced, so that the load below leaves the processors to the fleet.
+// Realistic timing instead of full speed, so that the load below leaves CPU time for the fleet.
 const SIM = ['--engine', 'sim', '--sim-speedup', '5']
 
 async function workersAt(url: string): Promise<readonly AdminWorker[]> {
@@ -44,7 +44,7 @@ async function complete(url: string, prompt = 'once upon a time'): Promise<numbe
   return reply.status
 }
 
-/** Requests without a pause until told to end; what was not answered with 200. */
+/** Sends requests without a pause until it is stopped; resolves with the replies whose status was not 200. */
 function load(url: string): () => Promise<{ asked: number; failed: number }> {
   let isOver = false
   let [asked, failed] = [0, 0]
@@ -63,7 +63,7 @@ function load(url: string): () => Promise<{ asked: number; failed: number }> {
 }
 
 describe('/admin', () => {
-  it('drain and resume - one worker of two, with nothing lost; the last one leaves the model without', async () => {
+  it('drain and resume - no request is lost with one of two workers drained; draining the last worker makes the model unavailable', async () => {
     const server = await startServer([...SIM, '--aggregated', '2'])
     onTestFinished(async () => void (await server.stop()))
     const [first, second] = await workersAt(server.url)
@@ -93,7 +93,7 @@ describe('/admin', () => {
     await until('one is back', async () => (await complete(server.url)) === 200)
   })
 
-  it('an unknown worker, a wrong field, a worker in the process of its frontend - are refused by name', async () => {
+  it('invalid calls - an unknown worker, an invalid field or an in-process worker is refused with an error that names it', async () => {
     const server = await startServer([...SIM, '--aggregated', '1', '--in-process'])
     onTestFinished(async () => void (await server.stop()))
     const [worker] = await workersAt(server.url)
@@ -113,7 +113,7 @@ describe('/admin', () => {
 })
 
 describe('baton roll', () => {
-  it('under baton serve - every worker is another one afterwards, and no request failed', async () => {
+  it('under baton serve - every worker is replaced and no request fails', async () => {
     const server = await startServer([...SIM, '--prefill', '1', '--decode', '1'])
     onTestFinished(async () => void (await server.stop()))
     const before = await workersAt(server.url)
@@ -132,7 +132,7 @@ describe('baton roll', () => {
     await until('the old processes are gone', () => before.every(({ pid }) => !isAlive(pid)))
   })
 
-  it('workers that stand alone - the last of a role is left alone, others end and are waited for', async () => {
+  it('standalone workers - the last worker of a role is rolled only with --force, and its successor is awaited', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-roll-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const where = ['--discovery', `file:${folder}`]
@@ -152,14 +152,14 @@ describe('baton roll', () => {
     expect((await rolling).exitCode).toBe(0)
   })
 
-  it('no server, a wrong role - one line and an exit code', async () => {
+  it('no server, or an invalid role - prints one line and exits with a nonzero code', async () => {
     expect((await runBaton(['roll', '--url', 'http://127.0.0.1:1'])).exitCode).toBe(1)
     expect((await runBaton(['roll', '--role', 'x'])).exitCode).toBe(2)
   })
 })
 
 describe('role: auto', () => {
-  it('a decode worker - becomes a prefill worker and back, drained in between, with nothing lost', async () => {
+  it('a decode worker - becomes a prefill worker and back, drained in between, without lost requests', async () => {
     const args = [...SIM, '--prefill', '1', '--decode', '2', '--auto-roles']
     const server = await startServer(args)
     onTestFinished(async () => void (await server.stop()))

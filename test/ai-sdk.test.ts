@@ -39,7 +39,7 @@ describe('the Vercel AI SDK', () => {
     expect(result.usage.outputTokens).toBeGreaterThan(2)
   })
 
-  it('streamText - the pieces are the text, and usage comes at the end', async () => {
+  it('streamText - the text arrives in pieces, usage at the end', async () => {
     const result = streamText({
       model: provider('storyteller'),
       prompt: 'Count from 3 to 20.',
@@ -66,7 +66,7 @@ describe('the Vercel AI SDK', () => {
     expect(result.text).toBe('3, 4, 5,')
   })
 
-  it('tools - a call arrives as a tool call', async () => {
+  it('tools - a tool call is returned as a tool call', async () => {
     const result = await generateText({
       model: provider('storyteller'),
       prompt: 'What is the weather in Paris?',
@@ -84,7 +84,7 @@ describe('the Vercel AI SDK', () => {
     expect(result.toolCalls.map(({ toolName }) => toolName)).toEqual(['get_weather'])
   })
 
-  it('tools, streamed in steps - the call is executed, and its result is answered', async () => {
+  it('tools, streamed in several steps - the tool is executed and its result is answered', async () => {
     const inputSchema = jsonSchema<{ city: string }>({
       type: 'object',
       properties: { city: { type: 'string' } },
@@ -110,7 +110,7 @@ describe('the Vercel AI SDK', () => {
     expect(steps[1]?.text).toContain('sunny')
   })
 
-  it('reasoning - apart from the text, whole and streamed', async () => {
+  it('reasoning - is separate from the text, streamed or not', async () => {
     const request = {
       model: provider('storyteller'),
       prompt: 'Simon has a pink rope. What does Simon have? /think',
@@ -127,7 +127,7 @@ describe('the Vercel AI SDK', () => {
     ])
   })
 
-  it('embedMany - a vector per text, and the tokens', async () => {
+  it('embedMany - returns one vector per text and the token count', async () => {
     const values = ['The cat sits in the garden.', 'Hello']
     const model = provider.textEmbeddingModel('storyteller')
     const { embeddings, usage } = await embedMany({ model, values })
@@ -135,7 +135,7 @@ describe('the Vercel AI SDK', () => {
     expect(usage.tokens).toBeGreaterThan(5)
   })
 
-  it('abort in mid-stream - the slot is free for the next request', async () => {
+  it('abort during a stream - frees the slot for the next request', async () => {
     const abort = new AbortController()
     const result = streamText({
       model: provider('storyteller'),
@@ -155,7 +155,7 @@ describe('the Vercel AI SDK', () => {
     expect(next.usage.outputTokens).toBe(3)
   })
 
-  it('errors - an unknown model is an API call error with its status', async () => {
+  it('errors - an unknown model is an API call error with its HTTP status', async () => {
     const attempt = generateText({ model: provider('nope'), prompt: 'Hello', maxRetries: 0 })
     const error: unknown = await attempt.catch((thrown: unknown) => thrown)
     expect(APICallError.isInstance(error) && error.statusCode).toBe(404)

@@ -18,7 +18,7 @@ const TOOLS: Anthropic.Tool[] = [
   },
 ]
 
-/** The events of a stream as words, the same kind one behind the other only once. */
+/** The event types of a stream; consecutive events of the same type are listed once. */
 function kindsOf(events: readonly Anthropic.MessageStreamEvent[]): string[] {
   return events
     .map((event) => event.type as string)
@@ -36,7 +36,7 @@ describe('the Anthropic client', () => {
   let client: Anthropic
   const base = { model: 'storyteller', max_tokens: 40, temperature: 0 }
   beforeAll(async () => {
-    // One sequence per worker: a slot that is not given back blocks the next request.
+    // One sequence per worker: a slot that is not released would block the next request.
     server = await startServer(['--sequences', '1'])
     client = new Anthropic({ baseURL: server.url, apiKey: 'none', maxRetries: 0 })
   })
@@ -44,7 +44,7 @@ describe('the Anthropic client', () => {
     await server.stop()
   })
 
-  it('messages - text, stop reason and usage', async () => {
+  it('messages - returns text, stop reason and usage', async () => {
     const message = await client.messages.create({
       ...base,
       messages: user('Repeat after me: lamp zafi tiger'),
@@ -62,7 +62,7 @@ describe('the Anthropic client', () => {
     expect(message.usage.output_tokens).toBeGreaterThan(3)
   })
 
-  it('system and several turns - are part of the prompt', async () => {
+  it('system prompt and several turns - are part of the prompt', async () => {
     const count = async (fields: Record<string, unknown>) => {
       const { usage } = await client.messages.create({
         ...base,
@@ -85,7 +85,7 @@ describe('the Anthropic client', () => {
     ).toBeGreaterThan(alone)
   })
 
-  it('streamed - the events in their order, and the text of the whole message', async () => {
+  it('streamed - events arrive in the documented order and contain the same text as the whole message', async () => {
     const request = { ...base, messages: user(STORY) }
     const whole = await client.messages.create(request)
     const events = await allOf(await client.messages.create({ ...request, stream: true }))
@@ -106,7 +106,7 @@ describe('the Anthropic client', () => {
     expect([{ type: 'text', text: texts.join('') }]).toEqual(whole.content)
   })
 
-  it('messages.stream - the helper puts the final message together, with usage', async () => {
+  it('messages.stream - the helper assembles the final message with usage', async () => {
     const stream = client.messages.stream({ ...base, messages: user(STORY) })
     let text = ''
     stream.on('text', (piece) => {
@@ -118,7 +118,7 @@ describe('the Anthropic client', () => {
     expect(message.usage.output_tokens).toBe(40)
   })
 
-  it('stop_sequences - end the text and are named', async () => {
+  it('stop_sequences - end the text, and the reply names the one that matched', async () => {
     const message = await client.messages.create({
       ...base,
       messages: user('Count from 3 to 20.'),
@@ -131,7 +131,7 @@ describe('the Anthropic client', () => {
     })
   })
 
-  it('tools - a call, and the turn that brings its result back', async () => {
+  it('tools - a call, and a next turn that contains its result', async () => {
     const asked = { ...base, tools: TOOLS, messages: user(WEATHER) }
     const message = await client.messages.create(asked)
     expect(message.stop_reason).toBe('tool_use')
@@ -166,20 +166,23 @@ describe('the Anthropic client', () => {
   it.each([
     ['any', { type: 'any' }],
     ['a named tool', { type: 'tool', name: 'get_weather' }],
-  ] as const)('tool_choice %s - a call even where none is asked for', async (_what, choice) => {
-    const message = await client.messages.create({
-      ...base,
-      max_tokens: 300,
-      tools: TOOLS,
-      tool_choice: choice,
-      messages: user('Hello'),
-    })
-    expect(message.content).toMatchObject([
-      { type: 'tool_use', name: 'get_weather', input: { city: expect.any(String) } },
-    ])
-  })
+  ] as const)(
+    'tool_choice %s - forces a call even if the prompt asks for none',
+    async (_what, choice) => {
+      const message = await client.messages.create({
+        ...base,
+        max_tokens: 300,
+        tools: TOOLS,
+        tool_choice: choice,
+        messages: user('Hello'),
+      })
+      expect(message.content).toMatchObject([
+        { type: 'tool_use', name: 'get_weather', input: { city: expect.any(String) } },
+      ])
+    },
+  )
 
-  it('tool_choice none - no call, although tools are there', async () => {
+  it('tool_choice none - no call although tools are given', async () => {
     const message = await client.messages.create({
       ...base,
       tools: TOOLS,
@@ -189,7 +192,7 @@ describe('the Anthropic client', () => {
     expect(message.content.every((block) => block.type === 'text')).toBe(true)
   })
 
-  it('thinking - a block of its own before the text, whole and streamed', async () => {
+  it('thinking - is a separate block before the text, streamed or not', async () => {
     const request = {
       ...base,
       max_tokens: 80,
@@ -204,7 +207,7 @@ describe('the Anthropic client', () => {
     expect(streamed.content).toEqual(whole.content)
   })
 
-  it('usage - what came from the cache is counted apart', async () => {
+  it('usage - cached tokens are counted separately', async () => {
     const request = {
       ...base,
       max_tokens: 2,
@@ -219,18 +222,18 @@ describe('the Anthropic client', () => {
     )
   })
 
-  it('count_tokens - the number that the message is charged', async () => {
+  it('count_tokens - returns the same number that the message is charged', async () => {
     const prompt = { system: 'You are brief.', tools: TOOLS, messages: user(WEATHER) }
     const counted = await client.messages.countTokens({ model: 'storyteller', ...prompt })
     const { usage } = await client.messages.create({ ...base, max_tokens: 1, ...prompt })
     expect(counted.input_tokens).toBe(usage.input_tokens + (usage.cache_read_input_tokens ?? 0))
   })
 
-  it('abort in mid-stream - the slot is free again for the next request', async () => {
+  it('abort during a stream - frees the slot for the next request', async () => {
     const stream = client.messages.stream({
       ...base,
-      // Greedy, this story has 2,448 tokens. One that ends while its first chunk is read can leave the client without
-      // an end: a hot one of 150 tokens did, on a busy machine.
+      // With greedy sampling this story has 2,448 tokens. If a reply ends while its first chunk is read, the client
+      // may miss the end: this happened on a busy machine with a sampled reply of 150 tokens.
       max_tokens: 3500,
       messages: user(STORY),
     })
@@ -257,7 +260,7 @@ describe('the Anthropic client', () => {
     ['unknown field', { not_a_field: 1 }, 400, 'invalid_request_error', 'not_a_field'],
     ['context', { messages: user('fox '.repeat(5000)) }, 400, 'invalid_request_error', '4096'],
   ] as const)(
-    'error %s - its status, type and what it names',
+    'error %s - has the expected status, type and message',
     async (_what, fields, status, type, named) => {
       for (const stream of [false, true]) {
         const attempt = client.messages.create({
@@ -283,7 +286,7 @@ describe('the Anthropic client', () => {
     },
   )
 
-  it('models - are listed and found, in the form of this API', async () => {
+  it("models - are listed and retrieved in Anthropic's format", async () => {
     const model = { type: 'model', id: 'storyteller', display_name: 'storyteller' }
     const listed = await client.models.list()
     expect([listed.data, listed.has_more]).toMatchObject([[model], false])
@@ -296,7 +299,7 @@ describe('the Anthropic client', () => {
     })
   })
 
-  it('the tool runner - asks for a thread that the server would hold, and goes on without one', async () => {
+  it('tool runner - works without a thread that is stored on the server', async () => {
     const asked: unknown[] = []
     const final = await client.beta.messages.toolRunner({
       ...base,

@@ -72,7 +72,7 @@ async function startFleet() {
 }
 
 describe('baton boostr - a fleet of processes', () => {
-  it('requests - get the tokens of a single node, a lost worker is gone around, Ctrl-C ends in order', async () => {
+  it('requests - get the same tokens as from a single node, survive the loss of a worker, and Ctrl-C shuts down cleanly', async () => {
     const { prefill, decode, router, http } = await startFleet()
     const prompts = Array.from({ length: 12 }, (_, i) => 'Once upon a time '.repeat(i + 1) + i)
     const replies = await Promise.all(
@@ -105,7 +105,7 @@ describe('baton boostr - a fleet of processes', () => {
 })
 
 describe('baton boostr decode', () => {
-  it('KV that nobody claims - does not keep it from ending', async () => {
+  it('unclaimed KV - does not prevent shutdown', async () => {
     const decode = await startRole(['decode', '--rank', '3', '--accept', '1'])
     let acknowledged: () => void = () => undefined
     const held = new Promise<void>((resolve) => (acknowledged = resolve))
@@ -131,8 +131,8 @@ describe('baton boostr decode', () => {
   })
 })
 
-describe('baton - a port beyond this machine', () => {
-  it('that nothing guards - one line warns', async () => {
+describe('baton - a port that is open to other machines', () => {
+  it('without authentication - a warning of one line is printed', async () => {
     const args = ['boostr', 'decode', '--rank', '2', '--accept', '0', '--listen', '0.0.0.0:0']
     const running = await startBaton(args, / at /)
     running.process.kill('SIGTERM')

@@ -44,7 +44,7 @@ describe('baton chat', () => {
     await server.stop()
   })
 
-  it('talk - streams the answer, names the workers, leaves with /quit', async () => {
+  it('a conversation - streams the answer, names the workers, ends with /quit', async () => {
     const { code, printed } = await chat(
       ['--url', server.url, '--temperature', '0'],
       ['Repeat after me: lamp zafi tiger', '/worker', '/quit', 'never asked'],
@@ -55,29 +55,29 @@ describe('baton chat', () => {
     for (const [, id] of server.printed().matchAll(/ id (\d+)$/gm)) expect(printed).toContain(id)
   })
 
-  it('commands - an unknown one lists those that exist, the end of input ends the talk', async () => {
+  it('commands - an unknown one lists the available ones; end of input ends the chat', async () => {
     const { code, printed } = await chat(['--url', server.url], ['/dance'])
     expect(code).toBe(0)
     expect(printed).toContain('unknown command /dance')
     expect(printed).toContain('/worker')
   })
 
-  it('a model that there is not - one line with those that there are, and exit code 1', async () => {
+  it('an unknown model - prints one line with the available models and exits with 1', async () => {
     const { code, printed } = await chat(['--url', server.url, '--model', 'nope'], ['hello'])
     expect([code, printed]).toEqual([1, expect.stringContaining('The server has: storyteller')])
     expect(printed).not.toContain('Talking to')
   })
 
-  it('after each answer - how many tokens, TTFT and speed', async () => {
+  it('after each answer - prints the number of tokens, TTFT and speed', async () => {
     const { printed } = await chat(['--url', server.url], ['Hello', '/stats', '/explain'])
     expect(printed).toMatch(/\(\d+ tokens, TTFT \d+ ms, \d+ tokens\/s/)
     expect(printed).toContain('mean TTFT')
     expect(printed).toMatch(/decode at .*: worker \d+/)
   })
 
-  /** `script` of util-linux gives it a terminal. */
+  /** `script` of util-linux provides the terminal. */
   it.skipIf(process.platform !== 'linux')(
-    'a paste of several lines into a terminal - is one question',
+    'several lines pasted into a terminal - are one question',
     async () => {
       const state = mkdtempSync(join(tmpdir(), 'baton-chat-'))
       const command = `"${process.execPath}" "${MAIN}" chat --url ${server.url} --max-tokens 5`
@@ -106,13 +106,13 @@ describe('baton chat', () => {
     },
   )
 
-  it('an answer that failed - is the exit code of a script', async () => {
+  it('a failed answer - sets the exit code when input is a script', async () => {
     const tooLong = 'word '.repeat(5000)
     const { code, printed } = await chat(['--url', server.url], [tooLong, '/quit'])
     expect([code, printed]).toEqual([1, expect.stringContaining('! ')])
   })
 
-  it('no server - one line that says what to do', async () => {
+  it('no server - prints one line that says what to do', async () => {
     const ended = await batons.run(['chat', '--url', 'http://127.0.0.1:9'])
     expect(ended.exitCode).toBe(1)
     expect(ended.printed).toMatch(
@@ -120,7 +120,7 @@ describe('baton chat', () => {
     )
   })
 
-  it('explain - shows the decisions of a request', async () => {
+  it('explain - shows the routing decisions of a request', async () => {
     const requestId = '0b5f3d3e-8f0f-4c58-9a3d-0f5f0d5a7a11'
     await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',

@@ -1,6 +1,4 @@
-/**
- * What deploy/ says of Baton is true: every command, flag, variable, port, path and metric in it exists.
- */
+/** Checks the files in deploy/ against the code: every command, option, variable, port, path and metric exists. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -63,7 +61,7 @@ function configOf(line: readonly string[], environment: Record<string, string> =
   return config
 }
 
-/** A value that is filled in by the platform. */
+/** A value that the platform fills in. */
 const FILLED: Record<string, string> = {
   BATON_WIRE_SECRET: 'x',
   BATON_ADMIN_TOKEN: 'x',
@@ -71,7 +69,7 @@ const FILLED: Record<string, string> = {
 }
 
 describe('deploy/kubernetes', () => {
-  it('the kustomization - names every file and no other', () => {
+  it('kustomization - lists exactly the files of the folder', () => {
     const document = parse(read('kubernetes/kustomization.yaml')) as unknown
     const { resources } = document as { resources: string[] }
     const there = readdirSync(join(DEPLOY, 'kubernetes')).filter(
@@ -80,7 +78,7 @@ describe('deploy/kubernetes', () => {
     expect(resources.toSorted()).toEqual(there.toSorted())
   })
 
-  it('every container - has flags and variables that Baton takes, and says where the fleet meets', () => {
+  it('every container - has valid options and variables, and names the discovery', () => {
     expect(ours).toHaveLength(3)
     for (const { args = [], env = [] } of ours) {
       const environment = env.map(({ name, value }) => [name, value ?? FILLED[name] ?? 'missing'])
@@ -89,7 +87,7 @@ describe('deploy/kubernetes', () => {
     }
   })
 
-  it('ports and probes - are what the process listens on and answers', () => {
+  it('ports and probes - exist in the process', () => {
     const admin = readFileSync(join(ROOT, 'src/host/worker/worker-admin.ts'), 'utf8')
     const http = readFileSync(join(ROOT, 'docs/http-api.md'), 'utf8')
     for (const { args = [], ports = [], ...rest } of ours) {
@@ -108,7 +106,7 @@ describe('deploy/kubernetes', () => {
     expect(admin).toContain("'/engine/drain'")
   })
 
-  it('every container - is not root and cannot write its file system; it has time to drain', () => {
+  it('every container - runs as non-root with a read-only file system and has time to drain', () => {
     for (const { kind, spec } of manifests) {
       if (kind !== 'Deployment') continue
       const { template } = spec as {
@@ -134,7 +132,7 @@ describe('deploy/kubernetes', () => {
     }
   })
 
-  it('metrics of the autoscalers and names that they and others refer to - exist', () => {
+  it('metrics of autoscalers, and names that objects refer to - exist', () => {
     const deployments = manifests.filter(({ kind }) => kind === 'Deployment')
     const names = new Set(deployments.map(({ metadata }) => metadata.name))
     for (const { kind, spec } of manifests) {
@@ -184,10 +182,10 @@ function chosenBy({ matchLabels = {}, matchExpressions = [] }: Selector): readon
   )
 }
 
-describe('deploy/kubernetes: who is meant', () => {
+describe('deploy/kubernetes: selectors', () => {
   const of = (wanted: string) => manifests.filter(({ kind }) => kind === wanted)
 
-  it('every Deployment and budget - chooses the pods of one Deployment, each pod has one budget', () => {
+  it('every Deployment and PodDisruptionBudget - selects the pods of one Deployment; each pod has one budget', () => {
     for (const { spec } of [...of('Deployment'), ...of('PodDisruptionBudget')])
       expect(chosenBy(spec['selector'] as Selector)).toHaveLength(1)
     const budgeted = of('PodDisruptionBudget').flatMap(({ spec }) =>
@@ -196,7 +194,7 @@ describe('deploy/kubernetes: who is meant', () => {
     expect(new Set(budgeted).size).toBe(budgeted.length)
   })
 
-  it('every Service - leads to a port that its pods have', () => {
+  it('every Service - targets a port that its pods have', () => {
     for (const { spec } of of('Service')) {
       const there = chosenBy({ matchLabels: spec['selector'] as Record<string, string> })
       expect(there).toHaveLength(1)
@@ -208,7 +206,7 @@ describe('deploy/kubernetes: who is meant', () => {
     }
   })
 
-  it('every NetworkPolicy - is for pods that exist, lets pods in that exist, on ports that they listen on', () => {
+  it('every NetworkPolicy - selects existing pods and allows existing pods on ports that they listen on', () => {
     const guarded = of('NetworkPolicy').flatMap(({ spec }) => {
       const chosen = chosenBy(spec['podSelector'] as Selector)
       expect(chosen.length).toBeGreaterThan(0)
@@ -227,7 +225,7 @@ describe('deploy/kubernetes: who is meant', () => {
     expect(new Set(guarded)).toEqual(new Set(pods))
   })
 
-  it('every preStop of a worker - is a program that posts to its own admin port, of either kind of address', () => {
+  it("every preStop hook of a worker - is a program that posts to the worker's own admin port, over IPv4 or IPv6", () => {
     const posted: unknown[] = []
     for (const { lifecycle } of ours) {
       const [program, flag, text = ''] = (lifecycle as { preStop: { exec: { command: string[] } } })
@@ -250,7 +248,7 @@ describe('deploy/kubernetes: who is meant', () => {
 })
 
 describe('deploy/compose.yaml', () => {
-  it('every service of Baton - has a command line that Baton takes', () => {
+  it('every service of Baton - has a valid command line', () => {
     const document = parse(read('compose.yaml'), { merge: true }) as unknown
     const { services } = document as {
       services: Record<
@@ -273,7 +271,7 @@ describe('deploy/compose.yaml', () => {
 })
 
 describe('deploy/systemd and deploy/Dockerfile', () => {
-  it('every ExecStart - is a command line that Baton takes', () => {
+  it('every ExecStart - is a valid command line', () => {
     for (const name of readdirSync(join(DEPLOY, 'systemd'))) {
       const [, line = ''] =
         /^ExecStart=\/usr\/bin\/env baton (.*)$/m.exec(read(`systemd/${name}`)) ?? []
@@ -281,7 +279,7 @@ describe('deploy/systemd and deploy/Dockerfile', () => {
     }
   })
 
-  it('the image - copies what is there, runs what the build makes, and is not root', () => {
+  it('the image - copies existing files, runs what the build creates, and is not root', () => {
     const image = read('Dockerfile')
     const { bin } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
       bin: { baton: string }
@@ -296,7 +294,7 @@ describe('deploy/systemd and deploy/Dockerfile', () => {
     configOf(JSON.parse(command) as string[])
     for (const [, variable = ''] of image.matchAll(/\b(BATON_\w+)=/g))
       expect(OPTION_TABLE.map(variableOf)).toContain(variable)
-    // npm installs nothing that it finds there as well.
+    // npm installs nothing from there either.
     const [, run = ''] = /^RUN (npm run build[^]*?[^\\])$/m.exec(image) ?? []
     expect(run).toMatch(/npm pkg delete devDependencies peerDependencies .*\n.*npm install .*EXTRA/)
     expect(image).toContain('EXPOSE 8000')

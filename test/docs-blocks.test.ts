@@ -11,8 +11,9 @@ afterAll(async () => {
 })
 
 /**
- * Every block of the docs: a command of Baton has the options that it is shown with, a script of npm or a file that is run exists,
- * JSON and YAML parse. What needs a GPU, another machine or much time is marked `no-run`; docs-run.test.ts runs the others.
+ * Checks every code block of the docs: options of `baton` commands, npm scripts and files exist, JSON and YAML
+ * parse. Blocks that need a GPU, another machine or much time are marked `no-run`; docs-run.test.ts runs the
+ * others.
  */
 const lines = BLOCKS.filter(({ language }) => language === 'sh').flatMap((block) =>
   linesOf(block)
@@ -39,46 +40,42 @@ const GROUPS = new Set(['keys', 'boostr'])
 
 const LANGUAGES = new Set(['sh', 'ts', 'js', 'json', 'yaml', 'diff', 'text'])
 
-/** A manifest may be several documents. */
+/** One block may contain several YAML documents. */
 function readYaml(text: string): void {
   for (const { errors } of parseAllDocuments(text)) if (errors[0] !== undefined) throw errors[0]
 }
 
-describe('blocks of the docs', () => {
-  it('each says what it is, and whether it is not run', () => {
+describe('code blocks of the docs', () => {
+  it('every block - names its language, and `no-run` is the only other mark', () => {
     const unclear = BLOCKS.filter(
       ({ language, mark }) => !LANGUAGES.has(language) || !['', 'no-run'].includes(mark),
     )
     expect(unclear).toEqual([])
   })
 
-  it('there are many', () => {
+  it('number of blocks - is not accidentally zero', () => {
     expect([BLOCKS.length > 60, commands.length > 30]).toEqual([true, true])
   })
 
-  it(
-    'commands of baton - exist, with every option that they are shown with',
-    { timeout: 120_000 },
-    async () => {
-      const wrong: string[] = []
-      for (const { page, asked } of commands) {
-        const [name = '', second = ''] = asked.split(/\s+/)
-        if (name.startsWith('-')) continue
-        const words = GROUPS.has(name) && !second.startsWith('-') ? [name, second] : [name]
-        const help = await helpOf(words)
-        const isKnown = new RegExp(`^Usage: baton ${words.join(' ')}\\b`).test(help)
-        if (!isKnown) wrong.push(`${page}: baton ${asked}: no such command`)
-        for (const [, flag] of asked.matchAll(/(?<![\w-])(--[a-z][a-z0-9-]*)/g)) {
-          if (isKnown && !new RegExp(`${flag}(?![\\w-])`).test(help)) {
-            wrong.push(`${page}: baton ${words.join(' ')} has no ${flag}`)
-          }
+  it('baton commands - exist with every option that is shown', { timeout: 120_000 }, async () => {
+    const wrong: string[] = []
+    for (const { page, asked } of commands) {
+      const [name = '', second = ''] = asked.split(/\s+/)
+      if (name.startsWith('-')) continue
+      const words = GROUPS.has(name) && !second.startsWith('-') ? [name, second] : [name]
+      const help = await helpOf(words)
+      const isKnown = new RegExp(`^Usage: baton ${words.join(' ')}\\b`).test(help)
+      if (!isKnown) wrong.push(`${page}: baton ${asked}: no such command`)
+      for (const [, flag] of asked.matchAll(/(?<![\w-])(--[a-z][a-z0-9-]*)/g)) {
+        if (isKnown && !new RegExp(`${flag}(?![\\w-])`).test(help)) {
+          wrong.push(`${page}: baton ${words.join(' ')} has no ${flag}`)
         }
       }
-      expect(wrong).toEqual([])
-    },
-  )
+    }
+    expect(wrong).toEqual([])
+  })
 
-  it('commands of baton in a sentence - exist', { timeout: 120_000 }, async () => {
+  it('baton commands in running text - exist', { timeout: 120_000 }, async () => {
     const named = PAGES.flatMap((page) => {
       const text = readFileSync(join(ROOT, page), 'utf8')
       return [...text.matchAll(/`baton ([a-z]+)/g)].map(([, name = '']) => ({ page, name }))
@@ -91,7 +88,7 @@ describe('blocks of the docs', () => {
     expect([named.length > 50, wrong]).toEqual([true, []])
   })
 
-  it('scripts of npm - are in package.json', () => {
+  it('npm scripts - are in package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>
     }
@@ -103,7 +100,7 @@ describe('blocks of the docs', () => {
     expect(asked.filter(({ name }) => !(name in scripts))).toEqual([])
   })
 
-  it('programs of the repository - are there', () => {
+  it('programs of the repository - exist', () => {
     const run = lines.flatMap(({ page, line }) =>
       [...line.matchAll(/(?:tsx|node)(?: --\S+)* ((?:bench|scripts|examples)\/\S+)/g)].map(
         ([, path = '']) => ({ page, path }),

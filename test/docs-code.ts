@@ -1,4 +1,4 @@
-/** The blocks of code in README and docs, each with the language and the mark of its fence. */
+/** The code blocks in README and docs, each with the language and the mark of its fence. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ export const PAGES: readonly string[] = [
 export interface Block {
   readonly page: string
   readonly language: string
-  /** `no-run` behind the language: it needs a GPU, another machine, much time, or is a part of a program. */
+  /** `no-run` after the language: the block needs a GPU, another machine or much time, or is a part of a program. */
   readonly mark: string
   readonly text: string
 }
@@ -30,7 +30,7 @@ export const BLOCKS: readonly Block[] = PAGES.flatMap((page) => {
   )
 })
 
-/** Lines that a reader types, with the lines that a backslash or an open quote joins to them. */
+/** Lines that a reader types; lines joined by a backslash or an open quote are one. */
 export function linesOf({ text }: Block): readonly string[] {
   const lines: string[] = []
   let open = ''

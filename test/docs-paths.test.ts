@@ -18,7 +18,7 @@ const pages = [
   ...files.filter((path) => path.endsWith('.md')),
 ]
 
-/** From the root, from src/ (as ARCHITECTURE.md writes it), or beside the page. */
+/** Relative to the repository root, to src/ (as in ARCHITECTURE.md), or to the page. */
 function isThere(page: string, path: string): boolean {
   return ['', 'src', 'src/host', 'docs', dirname(page)].some((from) =>
     existsSync(join(ROOT, from, path)),
@@ -39,7 +39,7 @@ function missing(page: string): string[] {
 }
 
 describe('documentation', () => {
-  it.each(pages)('%s - the files that it names exist', (page) => {
+  it.each(pages)('%s - every file that it names exists', (page) => {
     expect(missing(page)).toEqual([])
   })
 })

@@ -11,8 +11,9 @@ import { startBaton, startServer, withoutTestVariables } from './running-server.
 import type { RunningBaton, RunningServer } from './running-server.ts'
 
 /**
- * Runs the blocks of README and docs that are not marked `no-run`, in a folder of their own with the files that they name: a block
- * as it stands, but for the addresses of servers, the ids that a reader fills in, and the number of made-up requests.
+ * Runs the code blocks of README and docs that are not marked `no-run`, in a separate folder with the files that
+ * they name. Only addresses of servers, ids that a reader fills in, and the number of generated requests are
+ * replaced.
  */
 const MINUTE = { timeout: 120_000 }
 const REQUESTS = 40
@@ -40,7 +41,7 @@ interface Ended {
   readonly printed: string
 }
 
-/** Runs a line to its end; a server is told to end when it has said that it serves. */
+/** Runs a line until it ends; a server is stopped once it has printed that it serves. */
 function run(line: string): Promise<Ended> {
   const child = spawn('bash', ['-c', line], { cwd: folder, env: environment })
   let printed = ''
@@ -57,7 +58,7 @@ function run(line: string): Promise<Ended> {
   })
 }
 
-/** Mooncake's form: conversations that share a beginning. */
+/** A trace in Mooncake's format: conversations with a common prefix. */
 function trace(): string {
   const entries = Array.from({ length: REQUESTS }, (_, i) => ({
     timestamp: 3000 * Math.floor(i / 4),
@@ -68,7 +69,7 @@ function trace(): string {
   return entries.map((entry) => `${JSON.stringify(entry)}\n`).join('')
 }
 
-describe('blocks of the docs that are not marked', () => {
+describe('code blocks of the docs without `no-run`', () => {
   let server: RunningServer
   let worker: RunningBaton
 
@@ -76,7 +77,7 @@ describe('blocks of the docs that are not marked', () => {
     const bin = join(folder, 'bin')
     mkdirSync(bin)
     const main = join(ROOT, 'dist/bin/baton.js')
-    // `exec`: the signal for the line reaches the program.
+    // `exec`, so that the signal for the shell reaches the program.
     writeFileSync(join(bin, 'baton'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`)
     chmodSync(join(bin, 'baton'), 0o755)
     mkdirSync(join(folder, 'node_modules'))
@@ -115,7 +116,7 @@ describe('blocks of the docs that are not marked', () => {
   async function runBlock(block: Block): Promise<void> {
     const ids: Record<string, string> = {}
     for (const line of linesOf(block)) {
-      // One after the other, as a reader does.
+      // One after the other, as a reader would run them.
       const asked = await filledIn(line, ids)
       const { exitCode, printed } = await run(asked)
       expect([asked, exitCode, printed]).toEqual([asked, 0, printed])
@@ -129,11 +130,11 @@ describe('blocks of the docs that are not marked', () => {
 
   it.each(shells)('$page: $text', MINUTE, runBlock)
 
-  it('there are shells and programs', () => {
+  it('shell and program blocks - are found', () => {
     expect([shells.length > 10, programs.length]).toEqual([true, 5])
   })
 
-  it('docs/routing.md: a scorer - has its term in each decision', MINUTE, async () => {
+  it('docs/routing.md: a scorer - its term appears in each decision', MINUTE, async () => {
     const scorer = join(folder, 'power.js')
     const other = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--scorer', scorer])
     const reply = await fetch(`${other.url}/v1/completions`, {
@@ -146,13 +147,13 @@ describe('blocks of the docs that are not marked', () => {
     expect(await other.stop()).toBe(0)
   })
 
-  it('docs/laboratory.md: a simulation from a program', MINUTE, async () => {
+  it('docs/laboratory.md: a simulation from a program - runs', MINUTE, async () => {
     writeFileSync(join(folder, 'laboratory.js'), programWith('runFleet'))
     const { exitCode, printed } = await run(`exec '${process.execPath}' laboratory.js`)
     expect([exitCode, printed]).toEqual([0, expect.stringContaining('TTFT')])
   })
 
-  it('README.md: the SDK of OpenAI as client', MINUTE, async () => {
+  it('README.md: the OpenAI SDK as client - works', MINUTE, async () => {
     symlinkSync(join(ROOT, 'node_modules/openai'), join(folder, 'node_modules/openai'))
     const program = await filledIn(programWith("from 'openai'"), {})
     writeFileSync(join(folder, 'client.mts'), program)
@@ -161,5 +162,5 @@ describe('blocks of the docs that are not marked', () => {
     expect([exitCode, printed.length > 20, printed]).toEqual([0, true, printed])
   })
 
-  // The fifth program, docs/engines.md, is examples/engine-in-30-lines.ts: engines-doc.test.ts compares them.
+  // The fifth program, in docs/engines.md, is examples/engine-in-30-lines.ts: engines-doc.test.ts compares them.
 })

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 describe('examples/embedded.ts', () => {
-  it('a frontend and two workers in one process - prefill and decode answer a request, and all ends', async () => {
+  it('frontend and two workers in one process - a request uses prefill and decode, and everything shuts down', async () => {
     const printed: unknown[][] = []
     const log = vi.spyOn(console, 'log').mockImplementation((...line) => void printed.push(line))
     onTestFinished(() => log.mockRestore())

@@ -10,14 +10,14 @@ const namesOf = (path: string): string[] => {
 }
 
 describe('baton-llm/engine', () => {
-  it("names all of the room's own door, and a clock", () => {
+  it("exports - everything of the engine room's index, and a clock", () => {
     const door = namesOf('../src/engine-door.ts')
     expect(door).toEqual(expect.arrayContaining(namesOf('../src/engine/index.ts')))
     expect(door).toContain('osClock')
   })
 
   it.each(['KvEvent', 'LoadReport', 'EngineFeature', 'Clock', 'FinishReason', 'TokenLogprobs'])(
-    '%s - is there for an author of an engine',
+    '%s - is exported for engine authors',
     (name) => expect(namesOf('../src/engine-door.ts')).toContain(name),
   )
 })

@@ -19,7 +19,7 @@ function tableRows(header: string): string[][] {
 }
 
 describe('docs/errors.md', () => {
-  it('has every code in the order of the table, with the same facts', () => {
+  it('error codes - are listed in the order of the table with the same properties', () => {
     const rows = tableRows('| code | class | status | retry | migrates | meaning |')
     const expected = Object.entries(ERROR_CODES).map(([code, row]) => [
       `\`${code}\``,
@@ -32,7 +32,7 @@ describe('docs/errors.md', () => {
     expect(rows).toEqual(expected)
   })
 
-  it('has the type of every class', () => {
+  it('error classes - the page has the type of every class', () => {
     const types = new Map(
       tableRows('| class | type |').flatMap(([classes = '', type = '']) =>
         classes.split(', ').map((name) => [name, type.replaceAll('`', '')] as const),
@@ -49,13 +49,13 @@ describe('docs/errors.md', () => {
 })
 
 describe('error codes', () => {
-  it('what may migrate may be retried', () => {
+  it('codes that may migrate - may also be retried', () => {
     for (const [code, row] of Object.entries(ERROR_CODES)) {
       expect([code, row.migratable && !row.retryable]).toEqual([code, false])
     }
   })
 
-  it('value - an error survives being plain data, unknown codes become backend.unknown', () => {
+  it('errors as plain data - survive serialisation; unknown codes become backend.unknown', () => {
     const error = new BatonError('kv.offer_gone', 'late', { data: { offerId: 'x' } })
     const copy = BatonError.fromValue(JSON.parse(JSON.stringify(error.toValue())))
     expect([copy.code, copy.message, copy.data]).toEqual([error.code, 'late', { offerId: 'x' }])

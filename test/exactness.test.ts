@@ -1,8 +1,9 @@
 /**
- * The promise that hand-over rests on: wherever a request is computed, and with whomever, its output is the same.
+ * The guarantee that KV hand-over depends on: the output of a request does not depend on where it is computed or
+ * with which other requests.
  *
- * Compared are tokens and log-probabilities, which differ if a single bit of the arithmetic does. The model is the
- * real one; the blocks are copied from store to store as a transport would do.
+ * Tokens and log-probabilities are compared, which differ if a single bit of the arithmetic differs. The tests use
+ * the real model; KV blocks are copied from store to store as a transport would do.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { seededRandom, workerIdOf } from '../src/base/index.ts'
@@ -79,7 +80,7 @@ function output({ tokens, logprobs, finish }: Run): Output {
   return { tokens, logprobs, finish }
 }
 
-/** Prefill on one engine, hand the blocks over, decode on the other. */
+/** Prefill on one engine, hand over the blocks, decode on the other engine. */
 async function runApart(
   prefill: LlamaCppEngine,
   decode: LlamaCppEngine,
@@ -108,7 +109,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
   let decode: LlamaCppEngine
 
   beforeAll(async () => {
-    // The reference has no prefix cache and another size of pieces than those it is compared with.
+    // The reference has no prefix cache and another chunk size than the engines it is compared with.
     alone = await startEngine({ kvStoreBytes: 0, sequences: 1, prefillChunk: 512 })
     prefill = await startEngine({ mode: 'prefill', prefillChunk: 96 })
     decode = await startEngine({ mode: 'decode' })
@@ -120,7 +121,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
   it.each([
     ['greedy', GREEDY],
     ['seeded', SEEDED],
-  ])('prefill and decode apart - the same as together, %s', async (_name, sampling) => {
+  ])('separate prefill and decode - same result as on one engine, %s', async (_name, sampling) => {
     const random = seededRandom(7)
     const others = Array.from({ length: 12 }, () => 1 + Math.floor(random.next() * 600))
     for (const length of [...lengths, ...others]) {
@@ -132,7 +133,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('near the context limit - the same, and the context ends the output', async () => {
+  it('near the context limit - same result, and the context limit ends the output', async () => {
     const random = seededRandom(11)
     const contextSize = 1024
     const one = await startEngine({ kvStoreBytes: 0, sequences: 1, prefillChunk: 512, contextSize })
@@ -148,7 +149,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('prompts that share a beginning - the cached part changes nothing', async () => {
+  it('prompts with a common prefix - the cached part does not change the result', async () => {
     const random = seededRandom(13)
     const shared = promptOf(200, random)
     for (const [kept, added] of [
@@ -166,7 +167,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('16 requests in flight - each as if it were alone', async () => {
+  it('16 requests in flight - each has the same result as if it ran alone', async () => {
     const random = seededRandom(17)
     const shared = promptOf(50, random)
     const all = Array.from({ length: 16 }, (_, i) => {
@@ -183,7 +184,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     expect(apart.map(output)).toEqual(expected)
   })
 
-  it('a request resumed elsewhere - goes on with the tokens it would have had', async () => {
+  it('a request resumed on another engine - continues with the same tokens', async () => {
     const random = seededRandom(19)
     const penalties = { presencePenalty: 0.5, frequencyPenalty: 0.3, repetitionPenalty: 1.1 }
     for (const sampling of [GREEDY, SEEDED, { ...SEEDED, ...penalties }]) {
@@ -200,7 +201,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('a grammar - is followed in the same way after hand-over and resumption', async () => {
+  it('a grammar - gives the same result after hand-over and resumption', async () => {
     const random = seededRandom(23)
     const gbnf = 'root ::= "{" [a-z]{1,6} ":" [0-9]{4,20} "}"'
     const sampling: Sampling = { ...SEEDED, guided: { kind: 'grammar', gbnf } }
@@ -219,7 +220,7 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
   })
 
   it.each([1, 2])(
-    'long prompts together, %d threads - each as if it were alone',
+    'long prompts together, %d threads - each has the same result as if it ran alone',
     async (threads) => {
       const random = seededRandom(31)
       const one = await startEngine({ sequences: 1, kvStoreBytes: 0, threads })
@@ -240,22 +241,30 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     { kvType: 'f32' },
     { kvType: 'bf16' },
     { blockTokens: 7, microBatch: 64 },
-  ])('K and V held in other ways, %j - apart the same as together', async (options) => {
-    const random = seededRandom(37)
-    const settings = { ...options, contextSize: 1024 }
-    const one = await startEngine({ ...settings, sequences: 1, kvStoreBytes: 0, prefillChunk: 512 })
-    const first = await startEngine({ ...settings, mode: 'prefill', prefillChunk: 96 })
-    const second = await startEngine({ ...settings, mode: 'decode' })
-    for (const length of [20, 33, 300, 700]) {
-      const request = requestOf(promptOf(length, random), length % 2 === 0 ? GREEDY : SEEDED)
-      const expected = await run(one, request)
-      const apart = await runApart(first, second, request)
-      expect(output(apart), `prompt of ${length} tokens`).toEqual(output(expected))
-      expect(apart.usage?.cachedTokens).toBe(length - 1)
-    }
-  })
+  ])(
+    'other KV cache types, %j - separate prefill and decode give the same result',
+    async (options) => {
+      const random = seededRandom(37)
+      const settings = { ...options, contextSize: 1024 }
+      const one = await startEngine({
+        ...settings,
+        sequences: 1,
+        kvStoreBytes: 0,
+        prefillChunk: 512,
+      })
+      const first = await startEngine({ ...settings, mode: 'prefill', prefillChunk: 96 })
+      const second = await startEngine({ ...settings, mode: 'decode' })
+      for (const length of [20, 33, 300, 700]) {
+        const request = requestOf(promptOf(length, random), length % 2 === 0 ? GREEDY : SEEDED)
+        const expected = await run(one, request)
+        const apart = await runApart(first, second, request)
+        expect(output(apart), `prompt of ${length} tokens`).toEqual(output(expected))
+        expect(apart.usage?.cachedTokens).toBe(length - 1)
+      }
+    },
+  )
 
-  it('weights whose batches are not exact - are decoded one by one, and so are exact', async () => {
+  it('weights whose batches are not exact - are decoded one sequence at a time and are then exact', async () => {
     const random = seededRandom(29)
     const modelPath = MODEL.replace('q8_0', 'f16')
     const one = await startEngine({ modelPath, sequences: 1, kvStoreBytes: 0 })

@@ -36,7 +36,7 @@ function post(
   })
 }
 
-/** Reads to the end, whatever the end is; `onText` is called with all text so far. */
+/** Reads the stream until it ends in any way; `onText` is called with all text received so far. */
 async function readStream(
   reply: Response,
   onText: (text: string) => void = () => undefined,
@@ -67,7 +67,7 @@ const prompt = (seed: number, words: number) => [
   },
 ]
 
-/** Every request that the frontend counts as under way has ended, and no block is booked any more. */
+/** Waits until every in-flight request of the frontend has ended and no block is reserved any more. */
 async function expectIdle(server: RunningServer): Promise<void> {
   const sumOf = (text: string, name: string): number =>
     [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'))].reduce(
@@ -102,8 +102,8 @@ async function expectServes(server: RunningServer): Promise<void> {
     .toBe(true)
 }
 
-describe('a client that leaves', () => {
-  it('at any moment - frees everything, and the next request is served', async () => {
+describe('a client that disconnects', () => {
+  it('at any moment - everything is released and the next request is served', async () => {
     const server = await start(['--sequences', '2'])
     for (const delayMs of [0, 1, 3, 6, 10, 15, 25, 40, 60, 100]) {
       const leave = new AbortController()
@@ -123,7 +123,7 @@ describe('a client that leaves', () => {
 })
 
 describe('a prefill worker that is killed', () => {
-  it('before, during and after the hand-over - every request ends, and serving goes on', async () => {
+  it('before, during and after hand-over - every request ends and the fleet keeps serving', async () => {
     const server = await start(['--prefill', '2', '--decode', '1'])
     const ends: StreamEnd[] = []
     for (const [round, delayMs] of [0, 20, 60, 120, 250].entries()) {
@@ -140,7 +140,7 @@ describe('a prefill worker that is killed', () => {
       ends.push(...(await Promise.all(replies)))
       await expectServes(server)
     }
-    // Two prefill workers: what was lost at one is computed by the other.
+    // Two prefill workers: the other one computes what was lost.
     for (const end of ends) expect(end.error === null ? end.done : end.error.message).toBeTruthy()
     expect(ends.filter(({ error }) => error === null).length).toBeGreaterThan(ends.length / 2)
     await expectIdle(server)
@@ -148,7 +148,7 @@ describe('a prefill worker that is killed', () => {
 })
 
 describe('a decode worker that is killed', () => {
-  it('in mid-stream, with another one there - the request goes on and the text is whole', async () => {
+  it('during a stream, with another decode worker - the request continues and the text is complete', async () => {
     const server = await start(['--prefill', '1', '--decode', '2'])
     const ask = {
       messages: [{ role: 'user', content: 'Tell me a long story about a robot named Otto.' }],
@@ -169,7 +169,7 @@ describe('a decode worker that is killed', () => {
     await expectIdle(server)
   }, 60_000)
 
-  it('in mid-stream, with no other - and no migration, the stream ends with an error event', async () => {
+  it('during a stream, without another worker or migration - the stream ends with an error event', async () => {
     const server = await start(['--prefill', '1', '--decode', '1', '--migration-limit', '0'])
     const end = await readStream(
       await post(server, { messages: prompt(1, 70), max_tokens: 2000, ignore_eos: true }),
@@ -182,8 +182,8 @@ describe('a decode worker that is killed', () => {
   }, 60_000)
 })
 
-describe('a model file that becomes garbage', () => {
-  it('under a running server - the worker stays down with a reason, requests are refused at once', async () => {
+describe('a model file that becomes corrupt', () => {
+  it('under a running server - the worker stays down with a reason, and requests are refused immediately', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-model-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const path = join(folder, 'model.gguf')
@@ -209,7 +209,7 @@ function once(atCharacters: number, act: () => void): (text: string) => void {
   }
 }
 
-/** Pids of the workers with this role that run now: those of the banner, then those told later. */
+/** Pids of the running workers with this role: from the banner, and from later messages. */
 function currentPids(server: RunningServer, role: string): number[] {
   const printed = server.printed()
   const started = [...printed.matchAll(new RegExp(`worker +${role}.*?pid (\\d+)  `, 'g'))].map(

@@ -1,14 +1,14 @@
 /**
- * A TCP proxy that fails as networks do: it loses what passes (and the connections with it), holds it back until a
- * partition is over, or is slow.
+ * A TCP proxy with network faults: it drops data (and breaks the connections), holds data back during a partition,
+ * or delays it.
  */
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 
-/** `lose`: every byte is swallowed and nothing said. `hold`: bytes wait and come later, as TCP sends them again. */
+/** `lose`: all bytes are dropped silently. `hold`: bytes wait and arrive later, as with TCP retransmission. */
 type State = 'open' | 'lose' | 'hold'
 
-/** One direction of one connection; what goes in first comes out first. */
+/** One direction of one connection; bytes leave in the order in which they arrived. */
 class Flow {
   readonly #to: Socket
   readonly #waiting: { readonly bytes: Buffer; readonly atMs: number }[] = []
@@ -26,7 +26,7 @@ class Flow {
     this.release()
   }
 
-  /** All that is due. */
+  /** Forwards all data that is due. */
   release(): void {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#timer = null
@@ -60,7 +60,7 @@ export class FaultyProxy {
   readonly #host: string
   readonly #links = new Set<Link>()
   readonly #server = createServer((client) => this.#onClient(client))
-  /** Of links that are yet to come. */
+  /** For future connections. */
   #state: State = 'open'
   #delayMs = 0
 
@@ -69,7 +69,7 @@ export class FaultyProxy {
     this.#host = host
   }
 
-  /** On a port of its own of the address on which the target listens, or on the same port of another address. */
+  /** Listens on its own port of the target's address, or on the target's port of another address. */
   static async start(
     targetPort: number,
     host = '127.0.0.1',
@@ -92,20 +92,23 @@ export class FaultyProxy {
     this.#setState('lose')
   }
 
-  /** What was swallowed is lost: connections of before are of no use any more. */
+  /** Bytes were dropped, so the connections opened before cannot be used any more. */
   mend(): void {
     this.#setState('open')
     for (const { ends } of this.#links) for (const socket of ends) socket.destroy()
   }
 
-  /** One connection that is there loses all; `draw` is from 0 to 1. Returns what ends the connection. */
+  /**
+   * Drops all data of one open connection, chosen by `draw` (0 to 1). Returns a function that closes the
+   * connection.
+   */
   cutOne(draw: number): () => void {
     const link = [...this.#links][Math.floor(draw * this.#links.size)]
     for (const flow of link?.flows ?? []) flow.state = 'lose'
     return () => link?.ends.forEach((socket) => socket.destroy())
   }
 
-  /** A partition that connections outlive. */
+  /** A partition that connections survive. */
   hold(): void {
     this.#setState('hold')
   }
@@ -114,7 +117,7 @@ export class FaultyProxy {
     this.#setState('open')
   }
 
-  /** From now on everything comes so much later, in both directions. */
+  /** From now on all data is delayed by this time in both directions. */
   delay(delayMs: number): void {
     this.#delayMs = delayMs
     for (const flow of this.#flows()) flow.delayMs = delayMs

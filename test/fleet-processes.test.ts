@@ -11,7 +11,7 @@ const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const MODEL = fileURLToPath(new URL('../models/storyteller/storyteller-q8_0.gguf', import.meta.url))
 const TOKEN = 'secret of an administrator'
 const SOON = { timeout: 20_000, interval: 50 }
-/** The lease of an entry, as docs/lifecycles.md has it, and the look-around of a frontend. */
+/** Lease of a discovery entry (docs/lifecycles.md) plus the poll interval of a frontend. */
 const LEASE_MS = 6_000
 
 const ends: (() => unknown)[] = []
@@ -62,7 +62,7 @@ async function startWorker(
   return { ...worker, report }
 }
 
-/** `baton frontend` on a free port. */
+/** Starts `baton frontend` on a free port. */
 async function startFrontend(folder: string): Promise<string> {
   const frontend = baton(['frontend', '--discovery-dir', folder, '--port', '0'])
   await expect.poll(frontend.printed, SOON).toMatch(/http:\/\/[\d.]+:\d+/)
@@ -95,7 +95,7 @@ function chat(url: string, body: object = {}): Promise<Response> {
 }
 
 describe('baton worker - admin port', () => {
-  it('drain, resume, status, controls and metrics - with the token; frontends follow', async () => {
+  it('drain, resume, status, controls and metrics - work with the token, and frontends follow', async () => {
     const folder = newFolder()
     const worker = await startWorker(folder, ['--admin-port', '0'], { BATON_ADMIN_TOKEN: TOKEN })
     const url = await startFrontend(folder)
@@ -141,14 +141,14 @@ describe('baton worker - admin port', () => {
     expect(await worker.exitCode).toBe(0)
   })
 
-  it('open to other machines without a token - does not start', async () => {
+  it('open to other machines without a token - startup is refused', async () => {
     const args = ['--engine', 'sim', '--worker-host', '0.0.0.0', '--admin-port', '0']
     const worker = baton(['worker', '--discovery-dir', newFolder(), ...args])
     expect(await worker.exitCode).toBe(1)
     expect(worker.printed()).toMatch(/config\.invalid.*needs --admin-token/)
   })
 
-  it('baton config - does not show the token', async () => {
+  it('baton config - does not print the token', async () => {
     const config = baton(['config', '--json'], { BATON_ADMIN_TOKEN: TOKEN })
     expect(await config.exitCode).toBe(0)
     expect(config.printed()).toContain('BATON_ADMIN_TOKEN')
@@ -156,8 +156,8 @@ describe('baton worker - admin port', () => {
   })
 })
 
-describe('baton frontend - who is listed', () => {
-  it('a prefill worker alone - serves no chat model; with a decode worker it does', async () => {
+describe('baton frontend - which models and workers are listed', () => {
+  it('a prefill worker alone - serves no chat model; together with a decode worker it does', async () => {
     const folder = newFolder()
     const url = await startFrontend(folder)
     const prefill = await startWorker(folder, ['--mode', 'prefill'])
@@ -172,7 +172,7 @@ describe('baton frontend - who is listed', () => {
     await expect.poll(async () => (await chat(url)).status, SOON).toBe(200)
   })
 
-  it('a suspended worker - is gone from every frontend within its lease, and back when it goes on', async () => {
+  it('a suspended worker - is removed from every frontend within its lease, and returns when it resumes', async () => {
     const folder = newFolder()
     const worker = await startWorker(folder)
     const urls = await Promise.all([startFrontend(folder), startFrontend(folder)])
@@ -187,8 +187,8 @@ describe('baton frontend - who is listed', () => {
   })
 })
 
-describe('baton frontend - what a client reads of a fault', () => {
-  it('a model that is gone from the disk - its code, but no path, no stack', async () => {
+describe('baton frontend - errors that clients see', () => {
+  it('a model deleted from disk - the error has its code, but no path and no stack trace', async () => {
     const folder = newFolder()
     const model = join(newFolder(), 'storyteller.gguf')
     copyFileSync(MODEL, model)

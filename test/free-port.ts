@@ -1,15 +1,15 @@
 /**
- * A port on which nobody listens, for a server that cannot be told to choose one.
+ * Finds a free port for a server that cannot choose one itself.
  *
- * Systems draw ports for connections and for `listen(0)` from 32768 (Linux) or 49152 on: one from there may be another process's before the
- * server has it, and was, now and then. Those below are given to nobody who does not name them; each process of the tests begins
- * elsewhere among them.
+ * Operating systems assign ports for connections and for `listen(0)` from 32768 (Linux) or 49152 upwards, so
+ * another process may take such a port before the server does; this happened occasionally. Lower ports are only
+ * used by processes that name them. Each test process starts its search at another port.
  */
 import { createServer } from 'node:net'
 
 const FIRST = 10_000
 const COUNT = 10_000
-/** Processes that are started one after the other lie so far apart. */
+/** Distance between the first ports of processes that start one after the other. */
 const APART = 97
 
 let next = (process.pid * APART) % COUNT
@@ -27,7 +27,7 @@ function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))
-    // On all addresses: a server on any of them would be in the way.
+    // Tries all addresses: a server on any of them would conflict.
     server.listen(port, () => server.close(() => resolve(true)))
   })
 }

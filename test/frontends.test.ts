@@ -26,7 +26,7 @@ function frontendPids(server: RunningServer): readonly number[] {
   return (/frontend .* pid ([\d, ]+)/.exec(server.printed())?.[1] ?? '').split(', ').map(Number)
 }
 
-/** Each on a connection of its own, so that they reach all frontends. */
+/** Each request on its own connection, so that all frontends are reached. */
 async function complete(url: string, requestId?: string): Promise<number> {
   const reply = await fetch(`${url}/v1/completions`, {
     method: 'POST',
@@ -55,7 +55,7 @@ function sumOf(metrics: string, name: string): Readonly<Record<string, number>> 
 }
 
 describe('baton serve --frontends', () => {
-  it('all serve, metrics are of all, a decision is found from anywhere, a dead one is replaced', async () => {
+  it('several frontends - all frontends serve, metrics are summed, decisions are found from any, a dead one is replaced', async () => {
     const server = await start(['--frontends', '2'])
     const pids = frontendPids(server)
     expect(pids).toHaveLength(2)
@@ -99,7 +99,7 @@ describe('baton serve --frontends', () => {
     expect(await complete(server.url)).toBe(200)
   })
 
-  it('SIGTERM - streams under way end whole, then nothing is left', async () => {
+  it('SIGTERM - open streams complete, then no process is left', async () => {
     const server = await start(['--frontends', '2', '--sim-speedup', '1'])
     const streams = Array.from({ length: 6 }, async () => {
       const reply = await fetch(`${server.url}/v1/completions`, {
@@ -118,7 +118,7 @@ describe('baton serve --frontends', () => {
     for (const pid of frontendPids(server)) expect(() => process.kill(pid, 0)).toThrow('ESRCH')
   })
 
-  it('a session goes to one worker, whichever frontend is asked', async () => {
+  it('a session - goes to one worker, whichever frontend is asked', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-router-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const file = join(folder, 'router.yaml')
@@ -149,7 +149,7 @@ describe('baton serve --frontends', () => {
     }
   })
 
-  it('a port that is taken - is said in one line, and nothing is left running', async () => {
+  it('a port in use - is reported in one line and no process is left', async () => {
     const first = await start(['--frontends', '2'])
     await expect(
       startServer([...SIM, '--frontends', '2', '--port', String(first.port)]),
@@ -167,7 +167,7 @@ describe('a frontend that joins a running fleet', () => {
     return member
   }
 
-  it('is ready when every worker that it found has told what it runs', async () => {
+  it('readiness - starts when every discovered worker has reported its model', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-late-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const place = ['--discovery', `file:${folder}`]
@@ -197,7 +197,7 @@ describe('a frontend that joins a running fleet', () => {
     expect(health.models[0]?.workers).toHaveLength(2)
     late.process.kill('SIGTERM')
     expect(await late.ended).toBe(0)
-    // That it ends itself is no fault of its workers.
+    // The workers are not at fault when the frontend itself shuts down.
     expect(late.printed()).not.toContain('"level":40')
   })
 })

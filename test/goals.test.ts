@@ -1,4 +1,4 @@
-/** Latency goals through real processes: a header, the router file's class, refusals and the metric. */
+/** Latency goals with real processes: header, class of the router file, refusals and metric. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ async function ask(headers: Record<string, string> = {}, more: object = {}) {
   return { reply, text: await reply.text() }
 }
 
-/** Of the metric of goals; 0: not there yet. */
+/** Value of the goals metric; 0 if it does not exist yet. */
 async function count(labels: string): Promise<number> {
   const metrics = await (await fetch(`${server.url}/metrics`)).text()
   const line = new RegExp(`^baton_frontend_goals_total\\{.*${labels}.*\\} (\\d+)`, 'm')
@@ -55,11 +55,11 @@ async function count(labels: string): Promise<number> {
 const goal = (ms: string) => ({ 'x-baton-ttft-target-ms': ms })
 
 describe('latency goals of a running server', () => {
-  it('as long as nothing is known - every goal is tried', async () => {
+  it('before anything was measured - every goal is accepted', async () => {
     expect((await ask(goal('0.001'))).reply.status).toBe(200)
   })
 
-  it('what cannot be kept - 503 at once with Retry-After, by header, nvext and class; what can - an answer', async () => {
+  it('goals that cannot be met - 503 at once with Retry-After, by header, nvext and class; feasible ones get an answer', async () => {
     await until('predictions are trusted', async () => {
       await ask()
       return (await ask(goal('0.001'))).reply.status === 503
@@ -79,7 +79,7 @@ describe('latency goals of a running server', () => {
     expect((await ask(goal('60000'), nvext)).reply.status).toBe(200)
   })
 
-  it('a family - the length of the prompt decides which goals hold, and the metric knows them', async () => {
+  it('a class family - the prompt length decides which goals apply, and the metric shows them', async () => {
     const sized = { 'x-dynamo-meta-policy-class': 'sized' }
     const long = {
       messages: [{ role: 'user', content: 'So long that it has to wait. '.repeat(400) }],
@@ -90,18 +90,18 @@ describe('latency goals of a running server', () => {
     expect((await count('goal="itl",outcome="refused"')) - refusedBefore).toBe(1)
   })
 
-  it('a goal that cannot be read - 400 with the name of the header', async () => {
+  it('an invalid goal - 400 with the name of the header', async () => {
     const { reply, text } = await ask(goal('soon'))
     expect([reply.status, JSON.parse(text).error.param]).toEqual([400, 'x-baton-ttft-target-ms'])
   })
 
-  it('the metric - what was met, missed and refused', async () => {
+  it('metric - counts met, missed and refused goals', async () => {
     await ask({ 'x-baton-itl-target-ms': '60000' })
     expect(await count('goal="ttft",outcome="met"')).toBeGreaterThanOrEqual(1)
     expect(await count('goal="ttft",outcome="missed"')).toBeGreaterThanOrEqual(1)
     expect(await count('goal="ttft",outcome="refused"')).toBeGreaterThanOrEqual(5)
     expect(await count('goal="itl",outcome="met"')).toBe(1)
-    // How far predictions are off stands beside them.
+    // The prediction error is exported as well.
     const metrics = await (await fetch(`${server.url}/metrics`)).text()
     const error = /^baton_frontend_router_ttft_error_ratio\{.*worker_type="decode".*\} (\S+)/m
     expect(Number(error.exec(metrics)?.[1])).toBeGreaterThan(0)

@@ -10,7 +10,7 @@ interface Reply {
   readonly text: string
 }
 
-/** Everything here goes through the sockets of a real server; what the fields mean is held beside the source. */
+/** Sends requests over the sockets of a real server; tests of single fields are next to the source. */
 describe('the HTTP API of a running server', () => {
   let server: RunningServer
   let prefillId = ''
@@ -49,7 +49,7 @@ describe('the HTTP API of a running server', () => {
     post('/v1/completions', { model: 'storyteller', temperature: 0, max_tokens: 3, ...fields })
   const json = (reply: Reply): unknown => JSON.parse(reply.text)
 
-  it('annotations - events with comment lines, before the chunks', async () => {
+  it('annotations - are sent as events with comment lines before the chunks', async () => {
     const annotations = ['request_id', 'formatted_prompt', 'token_ids']
     const { text, headers } = await chat({ stream: true, nvext: { annotations } })
     const [id, prompt, tokens, chunk] = text.split('\n\n')
@@ -59,14 +59,14 @@ describe('the HTTP API of a running server', () => {
     expect(chunk).toMatch(/^data: \{.*"role":"assistant"/)
   })
 
-  it('continuous_usage_stats - on every chunk, growing', async () => {
+  it('continuous_usage_stats - usage is on every chunk and grows', async () => {
     const { text } = await chat({ stream: true, stream_options: { continuous_usage_stats: true } })
     const counts = [...text.matchAll(/"completion_tokens":(\d+)/g)].map((match) => Number(match[1]))
     expect(counts).toEqual([1, 2, 3, 3])
   })
 
   it.each(['x-worker-instance-id', 'x-dynamo-worker-instance-id'])(
-    '%s - the decode runs there; without a prefill worker it is refused',
+    '%s - decode runs on that worker; refused without a prefill worker',
     async (name) => {
       const nvext = { extra_fields: ['worker_id'] }
       const both = { [name]: decodeId, 'x-prefill-instance-id': prefillId }
@@ -82,7 +82,7 @@ describe('the HTTP API of a running server', () => {
   )
 
   it.each(['x-prefill-instance-id', 'x-dynamo-prefill-instance-id'])(
-    '%s - the prefill runs there, and beats the body',
+    '%s - prefill runs on that worker, and the header takes precedence over the body',
     async (name) => {
       const nvext = { extra_fields: ['worker_id'], prefill_worker_id: 77 }
       const { text } = await chat({ nvext }, { [name]: prefillId })
@@ -96,7 +96,7 @@ describe('the HTTP API of a running server', () => {
     },
   )
 
-  it('ranks - 4294967295 is unset, a rank that a named worker does not have is refused', async () => {
+  it('ranks - 4294967295 means unset; a rank that the named worker does not have is refused', async () => {
     const pins = { 'x-worker-instance-id': decodeId, 'x-prefill-instance-id': prefillId }
     for (const name of ['x-dp-rank', 'x-dynamo-prefill-dp-rank']) {
       expect((await chat({}, { [name]: '4294967295', ...pins })).status).toBe(200)
@@ -107,7 +107,7 @@ describe('the HTTP API of a running server', () => {
     }
   })
 
-  it('x-request-id - echoed, on errors and streams as well, and known to /debug', async () => {
+  it('x-request-id - is echoed, also on errors and streams, and can be looked up under /debug', async () => {
     const id = { 'x-request-id': 'my-request-1' }
     for (const fields of [{}, { stream: true }, { temperature: 9 }]) {
       expect((await chat(fields, id)).headers.get('x-request-id')).toBe('my-request-1')
@@ -115,7 +115,7 @@ describe('the HTTP API of a running server', () => {
     expect((await fetch(`${server.url}/debug/requests/my-request-1`)).status).toBe(200)
   })
 
-  it('x-tenant-id - another tenant does not see what is cached', async () => {
+  it('x-tenant-id - tenants do not share cached blocks', async () => {
     const content = 'Ben has a green lamp and lives in the tower. '.repeat(20)
     const cached = async (tenant: string) => {
       const { text } = await chat(
@@ -129,7 +129,7 @@ describe('the HTTP API of a running server', () => {
     expect(await cached('b')).toBe(0)
   })
 
-  it('completions - echo, token ids, lists of ids, echo with logprobs; suffix is refused', async () => {
+  it('completions - echo, token ids, lists of ids, and echo with logprobs work; suffix is refused', async () => {
     expect((await completion({ prompt: 'Once', echo: true })).text).toContain('"text":"Once ')
     const tokens = (await post('/tokenize', { model: 'storyteller', prompt: 'Once upon' })).text
     const ids = (JSON.parse(tokens) as { tokens: number[] }).tokens
@@ -147,14 +147,14 @@ describe('the HTTP API of a running server', () => {
     const echoed = json(await completion({ prompt: 'Once', echo: true, logprobs: 1 })) as {
       choices: { text: string; logprobs: { tokens: string[]; token_logprobs: unknown[] } }[]
     }
-    // The first token of a prompt has nothing before it.
+    // The first token of a prompt has no log-probability.
     const [{ text, logprobs } = expect.fail('no choice')] = echoed.choices
     expect(text).toMatch(/^Once/)
     expect(logprobs.token_logprobs[0]).toBeNull()
     expect(logprobs.token_logprobs).toHaveLength(logprobs.tokens.length)
   })
 
-  it('tokenize and detokenize - there and back', async () => {
+  it('tokenize and detokenize - are inverse', async () => {
     const prompt = 'Once upon a time – ünïcode 🦊'
     const { tokens } = json(await post('/tokenize', { model: 'storyteller', prompt })) as {
       tokens: number[]
@@ -162,7 +162,7 @@ describe('the HTTP API of a running server', () => {
     expect(json(await post('/detokenize', { model: 'storyteller', tokens }))).toEqual({ prompt })
   })
 
-  it('models - one, ready with its workers, 404 by name', async () => {
+  it('models - lists one model, ready with its workers; an unknown name is 404', async () => {
     const get = async (path: string) => {
       const reply = await fetch(`${server.url}/v1/models/${path}`)
       return [reply.status, await reply.json()]
@@ -174,13 +174,13 @@ describe('the HTTP API of a running server', () => {
     expect(await get('nope/ready')).toMatchObject([404, { error: { code: 'model_not_found' } }])
   })
 
-  it('bodies - control characters and broken UTF-8 are read; 45 MiB is the limit', async () => {
+  it('request bodies - control characters and invalid UTF-8 are accepted; the limit is 45 MiB', async () => {
     const raw = Buffer.from(
       '{"max_tokens":1,"messages":[{"role":"user","content":"a\tb\xff\n"}]}',
       'latin1',
     )
     expect((await post('/v1/chat/completions', Uint8Array.from(raw))).status).toBe(200)
-    // What is below or at the limit is read, and found to be no JSON.
+    // Bodies up to the limit are read, and then refused as invalid JSON.
     for (const bytes of [BODY_LIMIT - 1, BODY_LIMIT]) {
       expect((await post('/v1/chat/completions', new Uint8Array(bytes))).status).toBe(400)
     }
@@ -198,7 +198,7 @@ describe('the HTTP API of a running server', () => {
     ])
   })
 
-  it('reasoning - is told from the answer, and bounded by max_thinking_tokens', async () => {
+  it('reasoning - is separated from the answer and limited by max_thinking_tokens', async () => {
     const messages = [
       { role: 'user', content: 'Simon has a pink rope. What does Simon have? /think' },
     ]
@@ -215,7 +215,7 @@ describe('the HTTP API of a running server', () => {
     expect(said(short)?.content).not.toContain('think>')
   })
 
-  it('embeddings - by the prefill worker, and by the one that a header names', async () => {
+  it('embeddings - run on the prefill worker, or on the one that a header names', async () => {
     const workerOf = async (headers: Record<string, string>) => {
       const reply = await post('/v1/embeddings', { input: 'hi' }, headers)
       expect([reply.status, json(reply)]).toMatchObject([200, { usage: { prompt_tokens: 2 } }])

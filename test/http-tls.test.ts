@@ -34,7 +34,7 @@ interface Answer {
   readonly fingerprint: string
 }
 
-/** On a connection of its own, whoever has signed the certificate. */
+/** On its own connection, without verifying the certificate. */
 function ask(port: number, path: string, body?: unknown): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const method = body === undefined ? 'GET' : 'POST'
@@ -54,7 +54,7 @@ function ask(port: number, path: string, body?: unknown): Promise<Answer> {
 const serve = ['--engine', 'sim', '--in-process']
 
 describe('HTTPS', () => {
-  it('whole and streamed replies, and a certificate that is replaced while it runs', async () => {
+  it('whole and streamed replies - work, also after the certificate was replaced while the server runs', async () => {
     use('fleet')
     const server = await startServer([...serve, '--http-tls-cert', cert, '--http-tls-key', key])
     const port = Number(/https:\/\/127\.0\.0\.1:(\d+)/.exec(server.printed())?.[1])
@@ -70,7 +70,7 @@ describe('HTTPS', () => {
       expect(streamed.text.match(/^data: /gm)?.length).toBeGreaterThan(10)
       expect(streamed.text).toContain('data: [DONE]')
 
-      // Half of a pair changes nothing.
+      // Replacing only one of the two files changes nothing.
       copyFileSync(fixture('stranger.pem'), cert)
       await until('the fault is logged', () =>
         server.printed().includes('the previous one stays in use'),
@@ -101,7 +101,7 @@ describe('HTTPS', () => {
       '--http-tls-key: the key does not belong to the certificate of --http-tls-cert',
     ],
     ['a page that is no origin', ['--cors-origin', 'https://a/b'], '--cors-origin: https://a/b'],
-  ])('%s - is one sentence', async (_, args, sentence) => {
+  ])('%s - is reported in one sentence', async (_, args, sentence) => {
     const { exitCode, printed } = await batons.run(['serve', ...serve, '--port', '0', ...args])
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)

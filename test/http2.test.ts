@@ -53,7 +53,7 @@ describe('HTTP/2', () => {
     ...fields,
   })
 
-  it('many requests at a time on one connection - each has its own answer', async () => {
+  it('concurrent requests on one connection - each gets its own answer', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         ask('/v1/chat/completions', chat({ max_tokens: i + 1 }), { 'x-request-id': `h2-${i}` }),
@@ -68,7 +68,7 @@ describe('HTTP/2', () => {
     expect(tokens.map((usage) => usage.completion_tokens)).toEqual(answers.map((_, i) => i + 1))
   })
 
-  it('a stream - every event, and its end', async () => {
+  it('a stream - arrives with every event and its end', async () => {
     const { headers, text } = await ask(
       '/v1/chat/completions',
       chat({ stream: true, max_tokens: 30 }),
@@ -78,14 +78,14 @@ describe('HTTP/2', () => {
     expect(text.trimEnd().endsWith('data: [DONE]')).toBe(true)
   })
 
-  it('errors - their status and form', async () => {
+  it('errors - have their status and format', async () => {
     const { headers, text } = await ask('/v1/chat/completions', chat({ model: 'nope' }))
     expect([headers[':status'], text]).toEqual([404, expect.stringContaining('nope')])
     const large = await ask('/v1/chat/completions', 'x'.repeat(46 * 1024 * 1024))
     expect(large.headers[':status']).toBe(413)
   })
 
-  it('a stream that the client resets - ends at the worker, others go on', async () => {
+  it('a stream that the client resets - ends on the worker, other streams continue', async () => {
     const running = async (): Promise<number> => {
       const { text } = await ask('/metrics')
       return Number(/^baton_frontend_inflight_requests\{.*\} (\d+)/m.exec(text)?.[1])
@@ -107,7 +107,7 @@ describe('HTTP/2', () => {
     expect(text).toMatch(/baton_frontend_model_cancellation_total\{.*\} 1/)
   })
 
-  it('HTTP/1.1 on the same port - for clients that do not offer HTTP/2', async () => {
+  it('HTTP/1.1 on the same port - works for clients that do not offer HTTP/2', async () => {
     const { request } = await import('node:https')
     const version = await new Promise((resolve, reject) => {
       const url = `${server.url}/live`
@@ -121,7 +121,7 @@ describe('HTTP/2', () => {
     expect(version).toBe('1.1')
   })
 
-  it('SIGTERM - what runs ends whole, and the process with it', async () => {
+  it('SIGTERM - in-flight requests complete, then the process exits', async () => {
     const last = ask('/v1/chat/completions', chat({ stream: true, max_tokens: 60 }))
     await until('it runs', async () =>
       /inflight_requests\{.*\} 1/.test((await ask('/metrics')).text),

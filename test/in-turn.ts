@@ -1,7 +1,8 @@
 /**
- * Commands of `baton` that end by themselves, one after the other in one process: for refusals, where the process is not the subject.
+ * Runs several `baton` commands one after the other in one process, for tests of refused arguments that need no
+ * process of their own.
  *
- * A start takes a fifth of a second of CPU, most of it to load what the next one loads again.
+ * Starting a process takes about 0.2 s of CPU, most of it for loading code that the next one would load again.
  */
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -13,7 +14,7 @@ const RUNNER = fileURLToPath(new URL('in-turn-main.mjs', import.meta.url))
 
 interface EndedInTurn {
   readonly exitCode: number
-  /** On both streams. */
+  /** stdout and stderr. */
   readonly printed: string
   readonly stdout: string
   readonly stderr: string
@@ -23,7 +24,7 @@ export class BatonsInTurn {
   #child: ChildProcess | null = null
   #last: Promise<unknown> = Promise.resolve()
 
-  /** Rejects when the command ends the process. */
+  /** Rejects if the command ends the process. */
   run(
     args: readonly string[],
     variables: NodeJS.ProcessEnv = {},
@@ -34,7 +35,10 @@ export class BatonsInTurn {
     return ended
   }
 
-  /** Resolves with its exit code once it has ended by itself: it does not while one of the commands has left something open. */
+  /**
+   * Resolves with the exit code once the process has ended by itself; it does not end while a command has left
+   * something open.
+   */
   async stop(): Promise<number | null> {
     await this.#last
     const child = this.#child

@@ -24,7 +24,7 @@ async function addKey(...terms: string[]): Promise<string> {
 const idOf = (key: string): string => key.split('_')[1] ?? ''
 
 describe('baton keys', () => {
-  it('a key - is made, used, listed and revoked while the server runs', async () => {
+  it('a key - is created, used, listed and revoked while the server runs', async () => {
     const key = await addKey('--tenant', 'acme', '--models', 'storyteller')
     expect(readFileSync(file, 'utf8')).not.toContain(key)
     expect(statSync(file).mode & 0o077).toBe(0)
@@ -37,7 +37,7 @@ describe('baton keys', () => {
         401, 401, 200,
       ])
       expect(await status(`Bearer ${key}`, '/metrics')).toBe(403)
-      // Whatever is logged at the lowest level: no prompt, neither of a request that ran nor of one that was refused.
+      // At the lowest log level no prompt is logged, neither of a request that ran nor of one that was refused.
       for (const [path, body] of [
         ['/v1/completions', { prompt: 'tell nobody', max_tokens: 2 }],
         ['/v1/completions', { prompt: 'tell nobody', max_tokens: 'tell nobody' }],
@@ -108,7 +108,7 @@ describe('baton keys', () => {
     [['keys', 'add', '--file', file, '--tenant', ' '], '--tenant'],
     [['keys', 'revoke', '--file', file, 'nothere1'], 'no key nothere1'],
     [['keys', 'list', '--file', join(folder, 'none')], 'cannot be read'],
-  ])('%j - is one sentence', async (args, sentence) => {
+  ])('%j - is refused in one sentence', async (args, sentence) => {
     const { exitCode, printed } = await batons.run(args)
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)

@@ -1,6 +1,6 @@
 /**
- * A Kubernetes API server as far as a watch of pods needs it, over HTTPS: list, watch from a version, bookmarks, versions
- * that have expired (410), connections that break, answers that do not come. What is asked is kept.
+ * A Kubernetes API server with what a watch of pods needs, over HTTPS: list, watch from a version, bookmarks,
+ * expired versions (410), broken connections, missing answers. Requests are recorded.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -19,11 +19,11 @@ interface PodEvent {
 export class KubernetesServer {
   readonly asked: string[] = []
   readonly accountFolder = mkdtempSync(join(tmpdir(), 'baton-account-'))
-  /** While set, every question gets this status. */
+  /** While set, every request gets this status. */
   status: number | null = null
   /** While set, every watch gets this status; lists are answered. */
   watchStatus: number | null = null
-  /** While true, questions are taken and not answered. */
+  /** While true, requests are accepted and not answered. */
   isSilent = false
   readonly #pods = new Map<string, Record<string, unknown>>()
   readonly #watches = new Map<ServerResponse, string>()
@@ -61,7 +61,7 @@ export class KubernetesServer {
     return this.#watches.size
   }
 
-  /** A running pod with its worker at 127.0.0.1 and this port. */
+  /** A running pod with a worker at 127.0.0.1 and this port. */
   put(name: string, port: number, status: object = { phase: 'Running', podIP: '127.0.0.1' }): void {
     const type = this.#pods.has(name) ? 'MODIFIED' : 'ADDED'
     const containers = [{ ports: [{ name: 'baton', containerPort: port }] }]
@@ -79,14 +79,14 @@ export class KubernetesServer {
     this.#write({ type: 'BOOKMARK', object: { kind: 'Pod', metadata } })
   }
 
-  /** These bytes, as they are, to all that watch; their answers end behind them. */
+  /** Sends these bytes unchanged to all watches and ends their responses. */
   endWith(bytes: string): void {
     const ending = [...this.#watches.keys()]
     this.#watches.clear()
     for (const answer of ending) answer.end(bytes)
   }
 
-  /** What came before is forgotten: a watch from an older version gets 410, those that run are told so. */
+  /** Expires the history: a watch from an older version gets 410, and open watches are told. */
   expire(): void {
     this.#events = []
     this.#oldest = this.#version
@@ -94,13 +94,13 @@ export class KubernetesServer {
     this.endWith(`${JSON.stringify({ type: 'ERROR', object })}\n`)
   }
 
-  /** What came before is forgotten, and those that watch do not hear of it. */
+  /** Expires the history without telling open watches. */
   forget(): void {
     this.#events = []
     this.#oldest = this.#version
   }
 
-  /** Connections of watches break in the middle. */
+  /** Breaks the connections of open watches in the middle of the response. */
   disconnect(): void {
     for (const answer of this.#watches.keys()) answer.socket?.destroy()
   }

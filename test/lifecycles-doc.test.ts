@@ -10,7 +10,8 @@ import type { AdminState } from '../src/worker/admin-drain.ts'
 
 const doc = readFileSync(new URL('../docs/lifecycles.md', import.meta.url), 'utf8')
 
-// A record of a union: a new member does not compile until it stands here, and then fails until it is documented.
+// A record over a union type: a new member does not compile until it is added here, and then fails until it is
+// documented.
 const states: Record<WorkerState, true> = {
   init: true,
   starting: true,
@@ -55,22 +56,22 @@ const leaveReasons: Record<LeaveReason, true> = {
   'process-died': true,
 }
 
-describe('docs/lifecycles.md - says what the code does', () => {
+describe('docs/lifecycles.md - matches the code', () => {
   it.each([
     ['states', states],
     ['stages', stages],
     ['results of a stage', reasons],
     ['releases of an offer', releases],
-  ])('%s - each has a row', (_, members) => {
+  ])('%s - each value has a row', (_, members) => {
     for (const name of Object.keys(members)) expect(doc).toContain(`\n| \`${name}\` |`)
   })
 
-  it('states of a drain, reasons to leave discovery - each is named', () => {
+  it('drain states and reasons to leave discovery - each is documented', () => {
     for (const name of Object.keys(adminStates)) expect(doc).toMatch(new RegExp(`\\b${name}\\b`))
     for (const name of Object.keys(leaveReasons)) expect(doc).toContain(`\`left\` with \`${name}\``)
   })
 
-  it('numbers - are those in force', () => {
+  it('numbers - equal the values in the code', () => {
     const { inflightMs, ...shutdown } = DEFAULT_SHUTDOWN
     const { kvFailure, ...limits } = DEFAULT_LIMITS
     const numbers = { ...shutdown, ...limits, ...leaseOf(), CLEANUP_FLOOR_MS }

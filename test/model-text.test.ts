@@ -10,7 +10,10 @@ import { until } from './until.ts'
 const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const MODEL = fileURLToPath(new URL('../models/storyteller/storyteller-q8_0.gguf', import.meta.url))
 const GUARD = { BATON_WIRE_SECRET: 'of this fleet' }
-/** Leads to another place in every process: what a worker has there, a frontend elsewhere has not. */
+/**
+ * A path that leads to another folder in every process: the worker has the file there, a frontend elsewhere does
+ * not.
+ */
 const OWN_PATH = '/proc/self/cwd/there.gguf'
 
 function newFolder(): string {
@@ -48,8 +51,8 @@ async function chat(url: string): Promise<{ readonly status: number; readonly te
   return { status: reply.status, text: await reply.text() }
 }
 
-describe.skipIf(process.platform !== 'linux')('a frontend without the folder of the model', () => {
-  it('fetches tokenizer and template from a worker, keeps them by hash, and serves', async () => {
+describe.skipIf(process.platform !== 'linux')('a frontend without the model folder', () => {
+  it('tokenizer and template - are fetched from a worker, cached by hash, and used', async () => {
     const [fleet, folder, cache] = [newFolder(), newFolder(), newFolder()]
     copyFileSync(MODEL, join(folder, 'there.gguf'))
     startWorker(fleet, folder)
@@ -57,20 +60,20 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
     await until('it serves', async () => (await chat(url)).status === 200)
     const kept = readdirSync(join(cache, 'text'))
     expect(kept).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)])
-    // Where nothing can be kept it is fetched all the same, for as long as the process lives.
+    // If nothing can be cached on disk, the text is fetched for the lifetime of the process.
     const without = await startFrontend(fleet, '/proc/nowhere')
     await until('it serves without a cache', async () => (await chat(without)).status === 200)
-    // A second one has it already: the worker need not have its file any more.
+    // The second frontend finds the cached text: the worker may have lost its file.
     rmSync(join(folder, 'there.gguf'))
     const other = await startFrontend(fleet, cache)
     await until('the other serves', async () => (await chat(other)).status === 200)
   })
 
-  it('a worker whose file has changed since it started - is not believed', async () => {
+  it('a worker whose file has changed since its start - is not used', async () => {
     const [fleet, folder, cache] = [newFolder(), newFolder(), newFolder()]
     copyFileSync(MODEL, join(folder, 'there.gguf'))
     startWorker(fleet, folder)
-    // A frontend fetches the text as soon as it hears of the worker.
+    // A frontend fetches the text as soon as it discovers the worker.
     await until('the worker is there', () =>
       readdirSync(fleet).some((name) => name.endsWith('.json')),
     )
@@ -82,7 +85,7 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
       return seen.at(-1)?.text.includes('cannot be fetched') === true
     })
     expect(readdirSync(join(cache, 'text'))).toEqual([])
-    // Nobody is to send requests here, and whoever runs it is told why.
+    // The worker gets no requests, and its operator is told why.
     const ready = await fetch(`${url}/ready`)
     expect([ready.status, await ready.json()]).toEqual([
       503,
@@ -93,7 +96,7 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
       503,
       expect.stringContaining('cannot be fetched'),
     ])
-    // As soon as the text can be had again requests come back, without one that asks for it.
+    // As soon as the text can be fetched again the worker is used again, without a request that triggers it.
     copyFileSync(MODEL, join(folder, 'there.gguf'))
     await until('it is ready', async () => (await fetch(`${url}/ready`)).status === 200)
     expect((await chat(url)).status).toBe(200)

@@ -32,24 +32,24 @@ const ruleQueries = (parse(read('alerts.yaml')) as Rules).groups.flatMap(({ rule
 )
 const QUERIES = [...panelQueries, ...ruleQueries]
 
-/** As Grafana fills them in. */
+/** Values that Grafana fills in. */
 const filled = (expression: string): string =>
   expression.replaceAll('$__rate_interval', '1m').replaceAll('$model', '.*')
 
 const DOCUMENTED = new Set(
   readFileSync(new URL('../docs/metrics.md', import.meta.url), 'utf8').match(/baton_\w+/g),
 )
-/** Of every Node process, under the frontend's prefix as well as the worker's. */
+/** Metrics of every Node process, with the prefix of the frontend and of the worker. */
 const isOfProcess = (name: string): boolean =>
   DOCUMENTED.has(name.replace('baton_frontend_', 'baton_worker_')) &&
   /_(process|nodejs)_/.test(name)
 
 describe('dashboard and alerts', () => {
-  it('there are some', () => {
+  it('queries of dashboard and alerts - are found', () => {
     expect([panelQueries.length > 15, ruleQueries.length > 5]).toEqual([true, true])
   })
 
-  it.each(QUERIES)('%s - every name is a documented metric', (_, expression) => {
+  it.each(QUERIES)('%s - uses only documented metrics', (_, expression) => {
     const names = expression.match(/baton_\w+/g) ?? []
     const unknown = names.filter(
       (name) => !DOCUMENTED.has(name.replace(/_(bucket|sum|count)$/, '')) && !isOfProcess(name),
@@ -57,7 +57,7 @@ describe('dashboard and alerts', () => {
     expect(unknown).toEqual([])
   })
 
-  it.skipIf(!has('promtool'))('promtool - takes rules and configuration', () => {
+  it.skipIf(!has('promtool'))('promtool - accepts rules and configuration', () => {
     for (const [what, file] of [
       ['rules', 'alerts.yaml'],
       ['config', 'prometheus.yaml'],
@@ -71,9 +71,9 @@ describe('dashboard and alerts', () => {
   })
 })
 
-/** Debian's package; where it is not installed there is nothing to scrape with. */
+/** From Debian's package `prometheus`; the test is skipped where it is not installed. */
 describe.skipIf(!has('prometheus'))('a real Prometheus', () => {
-  it('scrapes a frontend and a worker as OpenMetrics, with exemplars, and answers every query of dashboard and alerts', async () => {
+  it('scraping - reads a frontend and a worker as OpenMetrics with exemplars, and every dashboard and alert query has an answer', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-prometheus-'))
     const discovery = ['--discovery', `file:${folder}/fleet`]
     const [port, workerPort, frontendPort] = [await freePort(), await freePort(), await freePort()]

@@ -6,7 +6,7 @@ import { until } from './until.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** As in a terminal: npm and all that it starts are one process group. */
+/** As in a terminal: npm and all processes that it starts are one process group. */
 function npm(args: readonly string[]) {
   const child = spawn('npm', args, {
     cwd: ROOT,
@@ -31,14 +31,14 @@ describe('npm start', () => {
   it.each([
     ['Ctrl-C, which the terminal sends to npm and to the server', 'SIGINT', -1],
     ['SIGTERM, which npm passes on', 'SIGTERM', 1],
-  ] as const)('%s - drains, exits 0, leaves nothing running', async (_what, signal, group) => {
+  ] as const)('%s - drains, exits with 0, leaves no process', async (_what, signal, group) => {
     const started = npm(['start'])
     await until('the banner', () => started.printed().includes('Ctrl-C drains'))
     const pids = [...started.printed().matchAll(/pid (\d+)/g)].map((match) => Number(match[1]))
     expect(pids).toHaveLength(3)
     process.kill(started.pid * group, signal)
     expect(await started.ended).toBe(0)
-    // A line of the log may come between the two, and npm may have the last word.
+    // A log line may come between the two, and npm may print the last line.
     expect(started.printed()).toMatch(/: draining \(repeat to stop at once\)\n(.*\n)*ended\n/)
     expect(started.printed()).not.toContain('cannot be reached')
     expect(pids.filter(isAlive)).toEqual([])
@@ -46,9 +46,10 @@ describe('npm start', () => {
 })
 
 describe('npx baton serve', () => {
-  it('SIGTERM, of which the shell between dies - the server drains all the same, and nothing is left', async () => {
+  it('SIGTERM that only kills the shell in between - the server drains and no process is left', async () => {
     const main = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
-    // As npm does it: a shell that waits for the program, here not as its last command, which some shells become.
+    // Like npm: a shell that waits for the program. The program is not its last command, because some shells
+    // replace themselves by that one.
     const script = `"${process.execPath}" "${main}" serve --engine sim --port 0; exit $?`
     const shell = spawn('sh', ['-c', script], {
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,7 +3,7 @@ import { SmallFleet } from './frontend/small-fleet.ts'
 import { storyteller } from './frontend/scripted-frontend.ts'
 import type { Answer } from './frontend/scripted-frontend.ts'
 
-/** Two of each; a request that names nobody may run on any. */
+/** Two workers of each role; a request that names none may run on any. */
 const SPLIT = [
   { id: 11, mode: 'prefill' },
   { id: 12, mode: 'prefill' },
@@ -19,16 +19,19 @@ const ranOn = (answer: Answer) => answer.json.nvext.worker_id
 const cached = (answer: Answer): number =>
   answer.json.usage.prompt_tokens_details?.cached_tokens ?? 0
 
-/** Everything behind the frontend's door is real: what a field does is seen at the engine or in the reply. */
-describe('nvext in the system', () => {
-  it('greed_sampling - the engine is asked for the likeliest token', async () => {
+/**
+ * Everything after the frontend's HTTP server is real: the effect of a field is observed at the engine or in the
+ * reply.
+ */
+describe('nvext in the whole system', () => {
+  it('greed_sampling - the engine decodes greedily', async () => {
     const fleet = await SmallFleet.start(PAIR)
     await fleet.ask({ temperature: 1.5, nvext: { greed_sampling: true } })
     await fleet.ask({ temperature: 1.5, nvext: { greed_sampling: false } })
     expect(fleet.served.map(({ request }) => request.sampling.temperature)).toEqual([0, 1.5])
   })
 
-  it('use_raw_prompt and token_data - what the engine computes', async () => {
+  it('use_raw_prompt and token_data - set what the engine computes', async () => {
     const fleet = await SmallFleet.start(PAIR)
     const messages = [...user('one '), ...user('two')]
     const raw = await fleet.ask({ messages, nvext: { use_raw_prompt: true } })
@@ -42,7 +45,7 @@ describe('nvext in the system', () => {
     expect(templated.json.usage.prompt_tokens).toBeGreaterThan(plain.length)
   })
 
-  it('backend_instance_id - both parts of the request on the worker that is named', async () => {
+  it('backend_instance_id - both legs run on the named worker', async () => {
     const fleet = await SmallFleet.start(SPLIT)
     for (const id of [21, 22, 21]) {
       const answer = await fleet.ask({ nvext: { backend_instance_id: id, ...where } })
@@ -51,7 +54,7 @@ describe('nvext in the system', () => {
     expect(fleet.served.map(({ worker }) => worker)).toEqual(['21', '22', '21'])
   })
 
-  it('prefill_worker_id and decode_worker_id - each leg where it is reported', async () => {
+  it('prefill_worker_id and decode_worker_id - each leg runs on the named worker, and the reply reports it', async () => {
     const fleet = await SmallFleet.start(SPLIT)
     for (const [prefill, decode] of [
       [12, 22],
@@ -69,7 +72,7 @@ describe('nvext in the system', () => {
     expect([lost.status, lost.json.error.message]).toEqual([400, expect.stringContaining('99')])
   })
 
-  it('dp_rank and prefill_dp_rank - the rank of each leg', async () => {
+  it('dp_rank and prefill_dp_rank - set the rank of each leg', async () => {
     const sim = { dataParallelSize: 3 }
     const fleet = await SmallFleet.start([
       { id: 11, mode: 'prefill', sim },
@@ -97,25 +100,31 @@ describe('nvext in the system', () => {
     ['priority', { priority: 60 }],
     ['strict_priority', { strict_priority: 1 }],
     ['latency_sensitivity', { latency_sensitivity: 60 }],
-  ])('agent_hints.%s - goes first when several wait for a worker', async (_name, hints) => {
-    const fleet = await SmallFleet.start([{ id: 1 }], {
-      policyClasses: [{ name: 'default', prefillBusyThreshold: 0 }],
-    })
-    const send = (name: string, agent_hints?: object) =>
-      fleet.send(
-        { messages: user(LONG), ...(agent_hints === undefined ? {} : { nvext: { agent_hints } }) },
-        { 'x-request-id': name },
-      )
-    const all = Promise.all([send('first'), send('second'), send('third', hints)])
-    await fleet.clock.runUntil(all)
-    expect(fleet.served.map(({ request }) => request.requestId)).toEqual([
-      'first',
-      'third',
-      'second',
-    ])
-  })
+  ])(
+    'agent_hints.%s - goes first among the requests that wait for a worker',
+    async (_name, hints) => {
+      const fleet = await SmallFleet.start([{ id: 1 }], {
+        policyClasses: [{ name: 'default', prefillBusyThreshold: 0 }],
+      })
+      const send = (name: string, agent_hints?: object) =>
+        fleet.send(
+          {
+            messages: user(LONG),
+            ...(agent_hints === undefined ? {} : { nvext: { agent_hints } }),
+          },
+          { 'x-request-id': name },
+        )
+      const all = Promise.all([send('first'), send('second'), send('third', hints)])
+      await fleet.clock.runUntil(all)
+      expect(fleet.served.map(({ request }) => request.requestId)).toEqual([
+        'first',
+        'third',
+        'second',
+      ])
+    },
+  )
 
-  it('extra_fields timing - how many waited in the queue of the router when a request left it', async () => {
+  it("extra_fields timing - reports how many requests waited in the router's queue", async () => {
     const fleet = await SmallFleet.start([{ id: 1 }], {
       policyClasses: [{ name: 'default', prefillBusyThreshold: 0 }],
     })
@@ -126,7 +135,7 @@ describe('nvext in the system', () => {
     expect(depths).toEqual([0, 2, 1, 0])
   })
 
-  it('agent_hints.priority - reaches the engine as it is, also below zero', async () => {
+  it('agent_hints.priority - reaches the engine unchanged, also if negative', async () => {
     const fleet = await SmallFleet.start([{ id: 1, sim: { maxSequences: 1 } }])
     const priorities = [0, -5, 5]
     const sent = priorities.map((priority) =>
@@ -137,7 +146,7 @@ describe('nvext in the system', () => {
     expect(fleet.ends.map((end) => end.requestId)).toEqual(['p5', 'p0', 'p-5'])
   })
 
-  it('agent_hints.osl - blocks of the output are expected to be free soon', async () => {
+  it('agent_hints.osl - the blocks of the output are expected to be free soon', async () => {
     const blocksAfter = async (osl?: number) => {
       const fleet = await SmallFleet.start([{ id: 1 }], { trackOutputBlocks: true })
       const hints = osl === undefined ? {} : { nvext: { agent_hints: { osl } } }
@@ -150,7 +159,7 @@ describe('nvext in the system', () => {
     expect(await blocksAfter(100)).toBeLessThan(await blocksAfter())
   })
 
-  it('agent_hints.speculative_prefill - the next turn finds its beginning computed', async () => {
+  it('agent_hints.speculative_prefill - the next turn finds its prefix cached', async () => {
     const secondTurn = async (speculative_prefill: boolean) => {
       const fleet = await SmallFleet.start([SPLIT[0], SPLIT[2]])
       const nvext = { agent_hints: { speculative_prefill } }
@@ -163,14 +172,14 @@ describe('nvext in the system', () => {
     expect(await secondTurn(true)).toBeGreaterThan((await secondTurn(false)) + 100)
   })
 
-  it('request_timestamp_ms - given to the engine, and reported with the request', async () => {
+  it('request_timestamp_ms - is passed to the engine and reported in the request record', async () => {
     const fleet = await SmallFleet.start(PAIR)
     await fleet.ask({ nvext: { request_timestamp_ms: 12.5 } })
     expect(fleet.served[0]?.request.requestTimestampMs).toBe(12.5)
     expect(fleet.ends[0]?.requestTimestampMs).toBe(12.5)
   })
 
-  it('session_control - open binds, close sets free, the timeout ends it, bind moves it', async () => {
+  it('session_control - open binds, close unbinds, the timeout ends it, bind moves it', async () => {
     const fleet = await SmallFleet.start(PAIR, { mode: 'round-robin' })
     const ask = async (control?: object, more: object = {}) => {
       const nvext = {
@@ -204,7 +213,7 @@ describe('nvext in the system', () => {
   })
 
   it.each(['x-dynamo-session-id', 'x-claude-code-session-id', 'session-id', 'x-session-id'])(
-    '%s - the requests of a session stay on one worker',
+    '%s - requests of a session stay on one worker',
     async (name) => {
       const fleet = await SmallFleet.start(PAIR, {
         mode: 'round-robin',
@@ -222,7 +231,7 @@ describe('nvext in the system', () => {
     },
   )
 
-  it('routing_constraints - a required taint is a must, a preferred one a wish', async () => {
+  it('routing_constraints - required taints exclude workers, preferred ones only rank them', async () => {
     const fleet = await SmallFleet.start([{ id: 1 }, { id: 2, taints: ['gpu', 'near'] }])
     const ask = (routing_constraints: object, content = 'hi') =>
       fleet.ask({ messages: user(content), nvext: { routing_constraints, ...where } })
@@ -237,7 +246,7 @@ describe('nvext in the system', () => {
     expect((await ask({ required_taints: ['tpu'] })).status).toBe(503)
   })
 
-  it('cache_salt - what one salt has computed another does not see', async () => {
+  it('cache_salt - requests with another salt do not share cached blocks', async () => {
     const fleet = await SmallFleet.start([{ id: 1 }])
     const ask = async (nvext: object, fields: object = {}) =>
       cached(await fleet.ask({ messages: user(LONG), nvext, ...fields }))
@@ -248,7 +257,7 @@ describe('nvext in the system', () => {
     expect(await ask({}, { cache_salt: 'b' })).toBeGreaterThan(100)
   })
 
-  it('router - overrides of one decision, and targets that are reported', async () => {
+  it('router - overrides one decision and reports the targets', async () => {
     const fleet = await SmallFleet.start(PAIR)
     const first = await fleet.ask({ messages: user(LONG), nvext: where })
     const holder = ranOn(first).decode_worker_id
@@ -269,7 +278,7 @@ describe('nvext in the system', () => {
     expect(fleet.ends.at(-1)).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
   })
 
-  it('router.track_prefill_tokens and .assume_kv_reuse - what the request counts as while it runs', async () => {
+  it('router.track_prefill_tokens and .assume_kv_reuse - change the reserved load of a running request', async () => {
     const loadOf = async (router: object) => {
       const fleet = await SmallFleet.start([{ id: 1 }])
       await fleet.ask({ messages: user(LONG) })
@@ -286,8 +295,8 @@ describe('nvext in the system', () => {
   })
 })
 
-describe('nvext of a reply, in the system', () => {
-  it('each field only when it is listed, and true', async () => {
+describe('nvext in the reply of the whole system', () => {
+  it('each field - is present only if extra_fields lists it, with the right value', async () => {
     const fleet = await SmallFleet.start([SPLIT[0], SPLIT[2]])
     const show = async (field: string, fields: object = {}) => {
       const answer = await fleet.ask({ ...fields, nvext: { extra_fields: [field] } })

@@ -1,5 +1,6 @@
 /**
- * One model name, several workers: what a worker that differs, or that cannot be reached, looks like from outside.
+ * Several workers with one model name: how a worker that differs or cannot be reached appears to clients and
+ * operators.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -76,8 +77,8 @@ function complete(url: string, body: object = {}): Promise<Response> {
   })
 }
 
-describe('baton worker - that differs from the others of its model', () => {
-  it('gets nothing; both logs and /health name the field; it takes over when the others have left', async () => {
+describe('baton worker - differs from the other workers of its model', () => {
+  it('a differing worker - gets no requests, logs and /health name the field, and it takes over when the others have left', async () => {
     const folder = fleetFolder()
     const first = await startWorker(folder)
     const { url, printed } = await startFrontend(folder)
@@ -99,8 +100,8 @@ describe('baton worker - that differs from the others of its model', () => {
   })
 })
 
-describe('baton frontend - workers that are known by their addresses', () => {
-  it('static: asks each for its card, over guarded connections; who drains or dies is gone', async () => {
+describe('baton frontend - workers found by their addresses', () => {
+  it('static discovery - asks each worker for its card over authenticated connections; draining or dead workers leave', async () => {
     const secret = { BATON_WIRE_SECRET: 'one' }
     const ports = [await freePort(), await freePort()]
     const workers = await Promise.all(
@@ -126,12 +127,12 @@ describe('baton frontend - workers that are known by their addresses', () => {
 })
 
 describe('baton frontend - a model without workers', () => {
-  it('is 503 before the first worker, 404 when it has been forgotten; a request without a model goes on', async () => {
+  it('requests - are 503 before the first worker and 404 once the model is forgotten; a request without a model is served', async () => {
     const folder = fleetFolder()
     const { url, printed } = await startFrontend(folder, [
       '--model-forget-seconds',
       '0.5',
-      // Else a request that was under way at the worker that leaves waits 10 s for another one.
+      // Otherwise a request in flight at the leaving worker waits 10 s for another worker.
       '--migration-limit',
       '0',
     ])
@@ -149,7 +150,7 @@ describe('baton frontend - a model without workers', () => {
     expect(printed()).toContain('model forgotten')
   })
 
-  it('kill -9 of all workers - is not healthy from the moment at which requests fail', async () => {
+  it('kill -9 of all workers - /health is unhealthy as soon as requests fail', async () => {
     const folder = fleetFolder()
     const workers = await Promise.all([startWorker(folder), startWorker(folder)])
     const { url, printed } = await startFrontend(folder, ['--migration-limit', '0'])
@@ -164,7 +165,7 @@ describe('baton frontend - a model without workers', () => {
   })
 })
 
-describe('baton frontend - ready means an authenticated connection', () => {
+describe('baton frontend - readiness requires an authenticated connection', () => {
   const certificates = (ca: string): string[] => {
     const names = { '--tls-cert': 'fleet.pem', '--tls-key': 'fleet.key', '--tls-ca': ca }
     return Object.entries(names).flatMap(([flag, name]) => [flag, tls(name)])
@@ -198,7 +199,7 @@ describe('baton frontend - ready means an authenticated connection', () => {
       'one',
       /TLS/,
     ],
-  ] as const)('%s - health, ready and both logs name it', async (...given) => {
+  ] as const)('%s - health, ready and both logs name the problem', async (...given) => {
     const [, workerArgs, frontendArgs, workerSecret, frontendSecret, cause] = given
     const folder = fleetFolder()
     const secret = (text: string) => (text === '' ? {} : { BATON_WIRE_SECRET: text })

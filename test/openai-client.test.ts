@@ -10,7 +10,7 @@ describe('the openai client', () => {
   let server: RunningServer
   let client: OpenAI
   beforeAll(async () => {
-    // One sequence per worker: a slot that is not given back blocks the next request.
+    // One sequence per worker: a slot that is not released would block the next request.
     server = await startServer(['--sequences', '1'])
     client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 })
   })
@@ -18,13 +18,13 @@ describe('the openai client', () => {
     await server.stop()
   })
 
-  it('models - lists and gets the model', async () => {
+  it('models - are listed and retrieved', async () => {
     const listed = await client.models.list()
     expect(listed.data.map(({ id }) => id)).toEqual(['storyteller'])
     expect((await client.models.retrieve('storyteller')).id).toBe('storyteller')
   })
 
-  it('chat - answers with usage', async () => {
+  it('chat - returns an answer with usage', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user('Repeat after me: lamp zafi tiger'),
@@ -40,7 +40,7 @@ describe('the openai client', () => {
     )
   })
 
-  it('chat, streamed - the same text as in one piece, usage on the last chunk', async () => {
+  it('chat, streamed - returns the same text, with usage on the last chunk', async () => {
     const request = { model: 'storyteller', messages: user(STORY), temperature: 0, max_tokens: 60 }
     const whole = await client.chat.completions.create(request)
     const stream = await client.chat.completions.create({
@@ -58,7 +58,7 @@ describe('the openai client', () => {
     expect(completionTokens).toBe(60)
   })
 
-  it('stop - ends before the stop string and does not show it', async () => {
+  it('stop - ends before the stop string and does not return it', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user('Count from 3 to 20.'),
@@ -69,7 +69,7 @@ describe('the openai client', () => {
     expect(reply.choices[0]?.finish_reason).toBe('stop')
   })
 
-  it('max_completion_tokens - ends with length', async () => {
+  it('max_completion_tokens - ends the answer with finish reason length', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user(STORY),
@@ -79,7 +79,7 @@ describe('the openai client', () => {
     expect(reply.usage?.completion_tokens).toBe(5)
   })
 
-  it('seed - the same seed gives the same text, another seed another', async () => {
+  it('seed - the same seed gives the same text, another seed another text', async () => {
     const ask = async (seed: number) => {
       const reply = await client.chat.completions.create({
         model: 'storyteller',
@@ -95,7 +95,7 @@ describe('the openai client', () => {
     expect(await ask(8)).not.toBe(first)
   })
 
-  it('n - as many choices as asked for, each with its index', async () => {
+  it('n - returns as many choices as requested, each with its index', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user('Hello'),
@@ -107,7 +107,7 @@ describe('the openai client', () => {
     expect(reply.choices.map(({ index }) => index)).toEqual([0, 1, 2])
   })
 
-  it('logprobs - one entry per token, the chosen one among the best when greedy', async () => {
+  it('logprobs - one entry per token; with greedy sampling the chosen token is among the top ones', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user('Hello'),
@@ -126,7 +126,7 @@ describe('the openai client', () => {
     expect(entries.map(({ token }) => token).join('')).toBe(reply.choices[0]?.message.content)
   })
 
-  it('completions - several prompts, one choice each', async () => {
+  it('completions - several prompts return one choice each', async () => {
     const reply = await client.completions.create({
       model: 'storyteller',
       prompt: ['Once upon a time', 'The fox'],
@@ -137,7 +137,7 @@ describe('the openai client', () => {
     expect(reply.choices.every(({ text }) => text.length > 0)).toBe(true)
   })
 
-  it('embeddings - several texts, as numbers and as base64 (what the client asks for itself)', async () => {
+  it("embeddings - several texts, as numbers and as base64 (the client's default)", async () => {
     const input = ['The cat sits in the garden.', 'Repeat after me: lamp zafi tiger']
     const [coded, plain] = await Promise.all([
       client.embeddings.create({ model: 'storyteller', input }),
@@ -156,7 +156,7 @@ describe('the openai client', () => {
     await expect(refused).rejects.toMatchObject({ status: 400, param: 'dimensions' })
   })
 
-  it('responses - whole and streamed, a thought apart from the text and its tokens counted', async () => {
+  it('responses - whole and streamed; reasoning is separate and its tokens are counted', async () => {
     const request = {
       model: 'storyteller',
       input: 'Simon has a pink rope. What does Simon have? /think',
@@ -176,7 +176,7 @@ describe('the openai client', () => {
     ])
   })
 
-  it('tools - a call of a tool that the prompt lists', async () => {
+  it('tools - the model calls a tool that the prompt lists', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',
       messages: user('What is the weather in Paris?'),
@@ -227,7 +227,7 @@ describe('the openai client', () => {
     ])
   })
 
-  it('abort in mid-stream - the slot is free again for the next request', async () => {
+  it('abort during a stream - frees the slot for the next request', async () => {
     const abort = new AbortController()
     const stream = await client.chat.completions.create(
       {
@@ -256,7 +256,7 @@ describe('the openai client', () => {
     expect(chunks).toBeLessThan(3000)
   })
 
-  it('errors - have the classes that the client knows', async () => {
+  it('errors - have the error classes of the client', async () => {
     const base = { model: 'storyteller', messages: user('Hello') }
     const attempt = (body: Record<string, unknown>) =>
       client.chat.completions.create({ ...base, ...body } as never)

@@ -24,7 +24,7 @@ describe('baton top and baton doctor', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('top of a server - its workers, once and without colours', async () => {
+  it('top with a server - prints its workers once and without colours', async () => {
     const { exitCode, printed } = await batons.run(['top', '--url', server.url, '--once'])
     expect(exitCode).toBe(0)
     expect(printed).toContain('storyteller: 2 workers')
@@ -32,7 +32,7 @@ describe('baton top and baton doctor', () => {
     expect(printed).not.toContain('\u001B')
   })
 
-  it('top of a discovery - the workers themselves', async () => {
+  it('top with a discovery - asks the workers directly', async () => {
     const { exitCode, printed } = await batons.run([
       'top',
       '--discovery',
@@ -45,7 +45,7 @@ describe('baton top and baton doctor', () => {
     expect(fleet.models[0]?.workers.map(({ state }) => state)).toEqual(['serving', 'serving'])
   })
 
-  it('doctor - a healthy fleet has no fault, by its server and by its workers', async () => {
+  it('doctor - a healthy fleet has no findings, seen from its server and from its workers', async () => {
     for (const where of [
       ['--url', server.url],
       ['--discovery', discovery],
@@ -55,7 +55,7 @@ describe('baton top and baton doctor', () => {
     }
   })
 
-  it('doctor - another secret than the workers have is named, with what to do', async () => {
+  it("doctor - a secret that differs from the workers' is named with a remedy", async () => {
     const other = await batons.run([
       'doctor',
       '--discovery',
@@ -67,7 +67,7 @@ describe('baton top and baton doctor', () => {
     expect(other.printed).toMatch(/FAIL +connections +worker .*\n +→ .*--wire-secret/)
   })
 
-  it('nobody answers - one sentence, and for doctor a finding', async () => {
+  it('no server answers - top prints one sentence, doctor a finding', async () => {
     const url = 'http://127.0.0.1:1'
     expect(await batons.run(['top', '--url', url, '--once'])).toMatchObject({
       exitCode: 1,

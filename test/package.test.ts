@@ -45,7 +45,7 @@ function run(
   })
 }
 
-/** The package as it is installed where packages whose name has `missing` in it are not. */
+/** The package, installed in a folder in which packages with `missing` in their name are not installed. */
 function withoutPackages(missing: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'baton-package-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -60,7 +60,7 @@ function withoutPackages(missing: string): string {
   return folder
 }
 
-/** Packages that npm installs with ours where no optional one is wanted. */
+/** Packages that npm installs with Baton if no optional dependency is wanted. */
 function installedNames(): readonly string[] {
   const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
     packages: Record<string, { dev?: boolean; optional?: boolean; devOptional?: boolean }>
@@ -79,7 +79,10 @@ function linkModule(name: string, modules: string): void {
   symlinkSync(from, join(modules, name))
 }
 
-/** What the types of the doors name, directly or through others, that is neither in the package nor installed with it. */
+/**
+ * Modules that the types of the entry points refer to, directly or indirectly, and that are neither in the package
+ * nor installed with it.
+ */
 function missingTypes(installed: string): readonly string[] {
   const missing = new Set<string>()
   const seen = new Set<string>()
@@ -99,9 +102,9 @@ function missingTypes(installed: string): readonly string[] {
   return [...missing]
 }
 
-describe('the package', () => {
+describe('npm package', () => {
   it.each(Object.keys(manifest.exports).filter((door) => !door.endsWith('.json')))(
-    'door %s - can be imported by its name and has types',
+    'entry point %s - can be imported by its name and has types',
     async (door) => {
       const name = `baton-llm${door.slice(1)}`
       const script = `const m = await import(${JSON.stringify(name)}); console.log(Object.keys(m).length)`
@@ -113,8 +116,8 @@ describe('the package', () => {
     },
   )
 
-  it('what is published - the built code, the model and the pages, and nothing of the workshop; its examples run', async () => {
-    // A cache of its own: npm's usual one may be out of reach.
+  it('published files - are the built code, the model and the pages only; the examples run', async () => {
+    // A separate cache, because npm's default cache may not be writable.
     const folder = mkdtempSync(join(tmpdir(), 'baton-npm-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const args = ['pack', '--json', '--ignore-scripts', '--cache', join(folder, 'cache')]
@@ -127,7 +130,7 @@ describe('the package', () => {
       unpackedSize: number
       files: readonly { path: string }[]
     }[]
-    // With the CPU engine 70 MB at most on a disk, without it 30 (docs/dependencies.md).
+    // Size on disk: at most 70 MB with the CPU engine, 30 MB without it (docs/dependencies.md).
     expect(list[0]?.unpackedSize).toBeLessThan(12_000_000)
     const paths = (list[0]?.files ?? []).map(({ path }) => path)
     const doors = Object.values(manifest.exports).flatMap((door) =>
@@ -143,7 +146,7 @@ describe('the package', () => {
     mkdirSync(installed, { recursive: true })
     const tar = join(folder, list[0]?.filename ?? '')
     expect(spawnSync('tar', ['xzf', tar, '-C', installed, '--strip-components=1']).status).toBe(0)
-    // Only what npm installs with it, and what runs the examples.
+    // Only what npm installs with it, and what the examples need to run.
     for (const name of [...installedNames(), 'tsx', 'esbuild', '@esbuild', 'get-tsconfig'])
       linkModule(name, modules)
     expect(existsSync(join(modules, 'yaml'))).toBe(false)
@@ -159,7 +162,7 @@ describe('the package', () => {
     }
   })
 
-  it('dependencies, installed or inside the bundle - each has its line of reason, and its licence is passed on', () => {
+  it('dependencies, installed or bundled - each has its reason in the docs, and its licence is included', () => {
     const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8')
     for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``)
     const notices = readFileSync(join(ROOT, 'dist/THIRD-PARTY-NOTICES.txt'), 'utf8')
@@ -185,7 +188,7 @@ describe('the package', () => {
     expect(llama.printed).toMatch(/^baton: .*npm i @node-llama-cpp\//)
   })
 
-  it('without OpenTelemetry - --otlp-endpoint says what to install, in the versions that are tested', async () => {
+  it('without OpenTelemetry - --otlp-endpoint says which tested versions to install', async () => {
     const folder = withoutPackages('opentelemetry')
     // A dependency of prom-client.
     mkdirSync(join(folder, 'node_modules/@opentelemetry'))

@@ -1,4 +1,4 @@
-/** What frontends of one fleet tell each other: over NATS, or over the connections to the workers that they share. */
+/** What frontends of one fleet share: over NATS, or over the connections to their common workers. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +32,7 @@ async function startFrontend(where: readonly string[], keys: string): Promise<Ru
   return { baton, url: /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? '' }
 }
 
-/** A stream that lasts until it is left. */
+/** A stream that runs until it is aborted. */
 async function begin(
   url: string,
   key: string,
@@ -66,7 +66,7 @@ const WAYS = [
 ] as const
 
 describe.each(WAYS)('frontends of one fleet, %s', (_, meetingPlace) => {
-  it('a key - has its limit once, wherever it is used; a dead frontend leaves nothing, a late one knows', async () => {
+  it('a key - its limit applies once for all frontends; a dead frontend releases its use, a late one learns it', async () => {
     const keys = join(newFolder(), 'keys.json')
     const key = await newKey(keys)
     const where = ['--discovery', await meetingPlace()]
@@ -90,8 +90,8 @@ describe.each(WAYS)('frontends of one fleet, %s', (_, meetingPlace) => {
   })
 })
 
-describe.skipIf(NATS_VERSION === null)('two fleets at one NATS', () => {
-  it('each has its workers, and the limits of a key are its own', async () => {
+describe.skipIf(NATS_VERSION === null)('two fleets on one NATS server', () => {
+  it('fleets - have separate workers and separate key limits', async () => {
     const keys = join(newFolder(), 'keys.json')
     const key = await newKey(keys)
     const { url } = await startNats()
@@ -105,7 +105,7 @@ describe.skipIf(NATS_VERSION === null)('two fleets at one NATS', () => {
       const reply = await fetch(`${other.url}/v1/models`, { headers })
       return ((await reply.json()) as { data: unknown[] }).data.length
     }
-    // Red's worker is known to red, and so is its use of the key.
+    // The red fleet knows its worker and the use of the key in it.
     expect([await models(), (await begin(other.url, key)).status]).toEqual([0, 503])
     await startWorker(blue)
     await until('blue serves beside it', async () => (await begin(other.url, key)).status === 200)

@@ -14,9 +14,9 @@ function all<Kind extends FrontendEvent['kind']>(fleet: SmallFleet, kind: Kind) 
   return fleet.events.filter((event): event is FrontendEventOf<Kind> => event.kind === kind)
 }
 
-/** Everything behind the frontend's door is real; time is virtual, so that durations are exact. */
+/** Everything after the frontend's HTTP server is real; time is virtual, so that durations are exact. */
 describe('phase events', () => {
-  it('aggregated - every phase once, in order', async () => {
+  it('aggregated - every phase is reported once, in order', async () => {
     const fleet = await SmallFleet.start([{ id: 1 }])
     await fleet.ask({ max_tokens: 3 })
     expect(told(fleet)).toEqual([
@@ -31,7 +31,7 @@ describe('phase events', () => {
     ])
   })
 
-  it('disaggregated - both legs, and the decode leg waits for the prefill', async () => {
+  it('disaggregated - both legs are reported, and the decode leg waits for the prefill', async () => {
     const fleet = await SmallFleet.start(SPLIT)
     await fleet.ask({ max_tokens: 3 })
     expect(told(fleet)).toEqual([
@@ -51,7 +51,7 @@ describe('phase events', () => {
     expect(times).toEqual(times.toSorted((a, b) => a - b))
   })
 
-  it('times - what the engine took and what its queue took are distinguished and make up the whole', async () => {
+  it('durations - engine time and queue time are separate and add up to the total', async () => {
     const fleet = await SmallFleet.start([{ id: 1, sim: { maxSequences: 1 } }])
     await fleet.clock.runUntil(
       Promise.all([1, 2].map((n) => fleet.send({ max_tokens: 4 }, { 'x-request-id': `r${n}` }))),
@@ -67,7 +67,7 @@ describe('phase events', () => {
     }
   })
 
-  it('the end - tells the same first token as the event before it', async () => {
+  it('the final event - has the same time to first token as the event before', async () => {
     const fleet = await SmallFleet.start([{ id: 1 }])
     await fleet.ask({ max_tokens: 3 })
     const [end] = all(fleet, 'ended')

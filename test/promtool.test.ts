@@ -5,7 +5,7 @@ import { SmallFleet } from './frontend/small-fleet.ts'
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0
 
-/** Names whose endings the linter does not like, but which others know by these names. */
+/** Metrics whose suffixes the linter rejects; the names are kept because other programs use them. */
 const KNOWN = /nodejs_|process_|_total" should|non-base unit/
 
 function complaintsOf(text: string): string[] {
@@ -13,14 +13,14 @@ function complaintsOf(text: string): string[] {
     input: text,
     encoding: 'utf8',
   })
-  // 3: it could be read and does not follow all conventions.
+  // Exit code 3: the text is valid but violates naming conventions.
   expect([0, 3]).toContain(status)
   return `${stdout}${stderr}`.split('\n').filter((line) => line !== '' && !KNOWN.test(line))
 }
 
-/** Debian's package `prometheus` has the program; where it is not installed there is nothing to ask. */
+/** From Debian's package `prometheus`; skipped where it is not installed. */
 describe.skipIf(!hasPromtool)('promtool check metrics', () => {
-  it('frontend - after a request over two legs', async () => {
+  it('frontend - metrics after a request with two legs pass the linter', async () => {
     const fleet = await SmallFleet.start([
       { id: 11, mode: 'prefill' },
       { id: 21, mode: 'decode' },
@@ -36,7 +36,7 @@ describe.skipIf(!hasPromtool)('promtool check metrics', () => {
     metrics.close()
   })
 
-  it('worker', async () => {
+  it('worker - metrics pass the linter', async () => {
     const health = {
       live: true,
       ready: true,

@@ -1,4 +1,4 @@
-/** Routing by what workers hold, through real processes: known at once, learnt late, or believed without events. */
+/** Routing by cached blocks with real processes: known at once, learnt late, or assumed without KV events. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,7 @@ afterAll(async () => {
   for (const end of ends.toReversed()) await end()
 })
 
-/** Another frontend of the same workers, when they know its models. */
+/** Starts another frontend for the same workers; resolves once it knows their models. */
 async function startFrontend(...args: string[]): Promise<string> {
   const child = spawn(
     process.execPath,
@@ -64,8 +64,8 @@ async function ask(url: string, content: string): Promise<Decision> {
 
 const promptAbout = (what: string): string => `Tell me about ${what}. `.repeat(60)
 
-describe('routing by what workers hold', () => {
-  it('KV events - a prompt goes back to the worker that has it, and the header says so', async () => {
+describe('routing by cached blocks', () => {
+  it('KV events - a repeated prompt goes to the worker that has it cached, and the header says so', async () => {
     const first = await ask(server.url, promptAbout('lamps'))
     expect(first.header).toMatch(
       /^aggregated; worker="\d+"; rank=0; reason="lowest cost"; overlap=/,
@@ -76,7 +76,7 @@ describe('routing by what workers hold', () => {
     })
   })
 
-  it('a frontend that comes late - knows what the workers held before it was there', async () => {
+  it('a late frontend - learns what the workers cached before it started', async () => {
     const before = await ask(server.url, promptAbout('boats'))
     const late = await startFrontend()
     await until('the snapshot', async () => {
@@ -85,7 +85,7 @@ describe('routing by what workers hold', () => {
     })
   })
 
-  it('events off - a frontend believes what it has sent itself; the router file is read', async () => {
+  it('without KV events - a frontend assumes that sent prompts are cached; the router file is read', async () => {
     const url = await startFrontend('--router-kv-events', 'false', '--router-config', EXAMPLE)
     const first = await ask(url, promptAbout('lamps'))
     expect(first.overlap).toBe(0)

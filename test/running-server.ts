@@ -1,12 +1,10 @@
-/**
- * A real `baton` in processes of its own, for tests and benchmarks.
- */
+/** Starts real `baton` processes for tests and benchmarks. */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { bundle, isBundleStale } from '../scripts/bundle.js'
 
-// A benchmark that starts a server must not measure yesterday's bundle.
+// A benchmark that starts a server must not measure an outdated bundle.
 if (isBundleStale()) await bundle()
 
 const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
@@ -17,9 +15,9 @@ export interface RunningServer {
   readonly frontendPid: number
   readonly workerPids: readonly number[]
   readonly process: ChildProcess
-  /** All that it has printed so far, on both streams. */
+  /** Everything printed so far on stdout and stderr. */
   printed(): string
-  /** SIGTERM; resolves with the exit code. */
+  /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>
 }
 
@@ -39,14 +37,14 @@ function spawnBaton(
   })
 }
 
-/** `BATON_TEST_…` is for tests; Baton itself refuses what it does not know. */
+/** `BATON_TEST_…` variables are for tests only; Baton refuses unknown variables. */
 export function withoutTestVariables(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => !name.startsWith('BATON_TEST_')),
   )
 }
 
-/** Runs `baton` to its end. */
+/** Runs a `baton` command until it ends. */
 export function runBaton(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
@@ -60,13 +58,15 @@ export function runBaton(
 
 export interface RunningBaton {
   readonly process: ChildProcess
-  /** Its exit code. */
+  /** Runs a `baton` command; resolves with its exit code. */
   readonly ended: Promise<number | null>
   readonly printed: () => string
   untilPrinted(what: RegExp): Promise<void>
 }
 
-/** Any command that stays; resolves once it has printed `ready`, rejects with what it printed when it ends before. */
+/**
+ * Starts any long-running command; resolves once it has printed `ready`, rejects with its output if it ends before.
+ */
 export async function startBaton(
   args: readonly string[],
   ready: RegExp,
@@ -90,7 +90,7 @@ export async function startBaton(
   return { process: child, ended, printed, untilPrinted }
 }
 
-/** `baton serve` on a free port; throws with what it printed when it does not come up. */
+/** `baton serve` on a free port; rejects with its output if it does not start. */
 export async function startServer(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
@@ -141,7 +141,7 @@ function untilReady(child: ChildProcess, printed: () => string): Promise<void> {
   })
 }
 
-/** Whether a process with this id is there. */
+/** Whether a process with this id exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 
-it('examples/scorer.ts - the scorer is in the cost, the filter in the exclusions', async () => {
+it('examples/scorer.ts - the scorer appears in the cost and the filter in the exclusions', async () => {
   const lines: string[] = []
   const log = vi.spyOn(console, 'log').mockImplementation((line: unknown) => {
     lines.push(typeof line === 'string' ? line : JSON.stringify(line))

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
 
-/** SECURITY.md: what anybody meets at the HTTP port, with sockets of their own. */
+/** SECURITY.md: what any client meets at the HTTP port, sent over raw sockets. */
 describe('HTTP port without keys', () => {
   let server: RunningServer
   beforeAll(async () => {
@@ -11,7 +11,7 @@ describe('HTTP port without keys', () => {
   })
   afterAll(() => server.stop())
 
-  /** Sends the text and gives back all that comes until the connection ends. */
+  /** Sends the text and returns everything received until the connection ends. */
   function exchange(text: string): Promise<string> {
     return new Promise((resolve) => {
       const socket = connect(server.port, '127.0.0.1', () => socket.write(text))
@@ -33,7 +33,7 @@ describe('HTTP port without keys', () => {
     'baton.localhost',
     '[::1]:80',
     '10.0.0.7',
-  ])('Host %s - is this machine', async (host) => {
+  ])('Host %s - is accepted as this machine', async (host) => {
     expect(statusOf(await get('/debug/fleet', host))).toBe(200)
   })
 
@@ -43,7 +43,7 @@ describe('HTTP port without keys', () => {
     'localhost.evil.example',
     '127.0.0.1.evil.example',
   ])(
-    'Host %s - a name that was resolved to this machine is refused, whatever it asks for',
+    'Host %s - another name that resolves to this machine is refused on every path',
     async (host) => {
       for (const path of ['/debug/fleet', '/v1/models', '/']) {
         const reply = await get(path, host)
@@ -52,19 +52,19 @@ describe('HTTP port without keys', () => {
     },
   )
 
-  it('a head over 16 KiB - 431', async () => {
+  it('a request head over 16 KiB - gets 431', async () => {
     const reply = await exchange(
       `GET /live HTTP/1.1\r\nHost: localhost\r\nx-long: ${'a'.repeat(17_000)}\r\n\r\n`,
     )
     expect(statusOf(reply)).toBe(431)
   })
 
-  it('bytes that are no HTTP - 400, and the server goes on', async () => {
+  it('bytes that are not HTTP - get 400, and the server keeps serving', async () => {
     expect(statusOf(await exchange('\u0000\u0001 nonsense\r\n\r\n'))).toBe(400)
     expect(statusOf(await get('/live', 'localhost'))).toBe(200)
   })
 
-  it('an HTTP request smuggled into another by two lengths - is refused', async () => {
+  it('request smuggling with two lengths - is refused', async () => {
     const reply = await exchange(
       'POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /debug/fleet HTTP/1.1\r\nHost: localhost\r\n\r\n',
     )

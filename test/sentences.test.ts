@@ -36,12 +36,12 @@ const tlsArgs = (cert: string, key: string, ca: string): string[] => [
   ca,
 ]
 
-/** What goes wrong outside is reported in one line that says what to change, without a stack. */
-describe('one sentence', () => {
+/** Environment errors are reported in one line without a stack trace that says what to change. */
+describe('environment errors', () => {
   it.each([
     ['is not there', join(folder, 'nowhere'), 'ENOENT'],
     ['is a file', PLAIN, 'ENOTDIR'],
-  ])('TMPDIR %s - names it and the variable', async (_, path, code) => {
+  ])('TMPDIR %s - the error names the path and the variable', async (_, path, code) => {
     const { exitCode, printed } = await runBaton(serve, { TMPDIR: path })
     expect([exitCode, printed]).toEqual([
       2,
@@ -65,14 +65,14 @@ describe('one sentence', () => {
       tlsArgs(tls('fleet.pem'), tls('stranger.key'), tls('fleet-ca.pem')),
       '--tls-key: the key does not belong to the certificate of --tls-cert',
     ],
-  ])('a certificate that %s - names the option', async (_, args, sentence) => {
+  ])('a certificate that %s - the error names the option', async (_, args, sentence) => {
     const { exitCode, printed } = await batons.run(args)
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)
   })
 
-  // Node 20 cannot load a module of WebAssembly then; newer versions can, and serve.
-  it('a limit of address space - is named instead of a stack, or does not matter', async () => {
+  // Node 20 cannot load a WebAssembly module under this limit; newer versions can, and then serve.
+  it('a limit of the address space - is named instead of a stack trace, or has no effect', async () => {
     const main = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
     const command = `ulimit -v 4000000; exec "$0" "$@"`
     const args = [process.execPath, main, ...serve]
@@ -93,7 +93,7 @@ describe('one sentence', () => {
     expect(printed).not.toMatch(/^ +at /m)
   })
 
-  it('worker --mode - has a variable, and a wrong one is named as it was written', async () => {
+  it('worker --mode - has a variable, and an invalid value is named as it was given', async () => {
     const args = ['worker', '--engine', 'sim', '--discovery-dir', folder]
     const { exitCode, printed } = await runBaton(args, { BATON_MODE: 'nope' })
     expect([exitCode, printed]).toEqual([2, expect.stringMatching(/^baton: BATON_MODE: [^\n]*\n$/)])
@@ -102,7 +102,7 @@ describe('one sentence', () => {
   })
 
   it.each(['static:127.0.0.1:7000', 'kubernetes', 'kubernetes:fleet/app=baton'])(
-    'worker --discovery %s without a port - would be found by nobody, and says so',
+    'worker --discovery %s without a port - is refused, because no frontend could find the worker',
     async (place) => {
       const { exitCode, printed } = await batons.run([
         'worker',

@@ -44,7 +44,7 @@ describe('baton serve', () => {
     await server.stop()
   })
 
-  it('banner - names the frontend, both workers with their pids, the model and how KV travels', () => {
+  it('banner - shows the frontend, both workers with their pids, the model and the KV transport', () => {
     const printed = server.printed()
     expect(printed).toMatch(/serves storyteller/)
     expect(printed).toMatch(/worker +prefill +pid \d+/)
@@ -53,7 +53,7 @@ describe('baton serve', () => {
     expect(server.workerPids).toHaveLength(2)
   })
 
-  it('banner - its curl line works', async () => {
+  it('banner - its curl command works', async () => {
     const line = /curl -N (\S+) .* -d '(.*)'/.exec(server.printed())
     const reply = await fetch(line?.[1] ?? '', {
       method: 'POST',
@@ -64,7 +64,7 @@ describe('baton serve', () => {
     expect(await reply.text()).toMatch(/^data: \{.*data: \[DONE\]\n\n$/s)
   })
 
-  it('chat - the answer depends on the prompt, and both workers took part', async () => {
+  it('chat - the answer depends on the prompt, and both workers take part', async () => {
     const reply = await chat(server, {
       messages: [{ role: 'user', content: 'Repeat after me: lamp zafi tiger' }],
       nvext: { extra_fields: ['worker_id'] },
@@ -76,7 +76,7 @@ describe('baton serve', () => {
     expect(text).toContain(`"decode_worker_id":${ids[1]}`)
   })
 
-  it('prefix cache - a repeated long prompt is not computed again, and usage says so', async () => {
+  it('prefix cache - a repeated long prompt is not computed again, and usage reports it', async () => {
     const long = 'Tom has a red kite and lives in the castle. '.repeat(20)
     const ask = async (more: object = {}) => {
       const messages = [{ role: 'user', content: long }]
@@ -85,7 +85,7 @@ describe('baton serve', () => {
     }
     expect(await ask()).toBe(0)
     expect(await ask()).toBeGreaterThan(100)
-    // The frontend ends it at the first letter, and hears nothing more of the engine.
+    // The frontend stops at the first letter and hears no more from the engine.
     const vowels = ['a', 'e', 'i', 'o', 'u', 'y']
     expect(await ask({ max_tokens: 200, stop: vowels })).toBeGreaterThan(100)
   })
@@ -98,11 +98,11 @@ describe('baton serve', () => {
     '/ready',
     '/metrics',
     '/openapi.json',
-  ])('GET %s - answers 200', async (path) => {
+  ])('GET %s - returns 200', async (path) => {
     expect((await fetch(`${server.url}${path}`)).status).toBe(200)
   })
 
-  it('prompt - longer than the context is a 400 with both numbers', async () => {
+  it('a prompt longer than the context - is a 400 with both numbers', async () => {
     const reply = await chat(server, { messages: [{ role: 'user', content: 'fox '.repeat(5000) }] })
     expect(reply.status).toBe(400)
     const { error } = (await reply.json()) as { error: { code: string; message: string } }
@@ -110,22 +110,22 @@ describe('baton serve', () => {
     expect(error.message).toMatch(/4096.*\d{4}/)
   })
 
-  it('port in use - is one clear line and exit code 1', async () => {
+  it('a port in use - prints one clear line and exits with 1', async () => {
     const ended = await runBaton(['serve', '--engine', 'sim', '--port', String(server.port)])
     expect(ended).toMatchObject({ exitCode: 1 })
     expect(ended.printed).toMatch(/^baton: port \d+ on 127\.0\.0\.1 is in use: .*--port\n$/)
   })
 })
 
-describe('baton serve - life', () => {
+describe('baton serve - start and shutdown', () => {
   it.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s - drains, exits 0, leaves nothing running',
+    '%s - drains, exits with 0, leaves no process',
     async (signal) => {
       const server = await startServer(['--engine', 'sim', '--sim-speedup', '0.2'])
       const reply = await chat(server, { ...hello, stream: true, max_tokens: 20 })
       const ended = new Promise((resolve) => server.process.once('close', resolve))
       server.process.kill(signal)
-      // What npm forwards is the same wish, not a second one.
+      // npm forwards the signal of the terminal: this is not a second one.
       server.process.kill(signal === 'SIGINT' ? 'SIGTERM' : 'SIGINT')
       expect(await reply.text()).toContain('data: [DONE]')
       expect(await ended).toBe(0)
@@ -133,7 +133,7 @@ describe('baton serve - life', () => {
     },
   )
 
-  it('a second Ctrl-C - exits at once, open streams are reported, nothing is left running', async () => {
+  it('a second Ctrl-C - exits at once, open streams are reported, no process is left', async () => {
     const server = await startServer([
       '--engine',
       'sim',
@@ -147,7 +147,7 @@ describe('baton serve - life', () => {
     const ended = new Promise((resolve) => server.process.once('close', resolve))
     server.process.kill('SIGINT')
     await expect.poll(() => server.printed()).toContain('draining')
-    // Presses right behind the first are the same wish; the first one later than that ends it.
+    // Signals within a short time after the first count as the same; the first one after that ends the server.
     const presses = setInterval(() => server.process.kill('SIGINT'), 100)
     onTestFinished(() => clearInterval(presses))
     expect(await ended).toBe(70)
@@ -158,7 +158,7 @@ describe('baton serve - life', () => {
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(folderPrefix))).toEqual([])
   })
 
-  it('who reads what is printed leaves - the server goes on and ends in order', async () => {
+  it('a closed stdout - the server keeps serving and shuts down cleanly', async () => {
     const server = await startServer(['--engine', 'sim', '--in-process'])
     server.process.stdout?.destroy()
     server.process.stderr?.destroy()
@@ -166,13 +166,13 @@ describe('baton serve - life', () => {
     expect(await server.stop()).toBe(0)
   })
 
-  it('a killed parent - takes its workers with it', async () => {
+  it('a killed parent - its workers exit too', async () => {
     const server = await startServer(['--engine', 'sim'])
     server.process.kill('SIGKILL')
     await expect.poll(() => server.workerPids.filter(isAlive), { timeout: 10_000 }).toEqual([])
   })
 
-  it('a worker that dies - is told of and replaced, and requests go on', async () => {
+  it('a worker that dies - is reported and replaced, and requests are served', async () => {
     const server = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--aggregated', '1'])
     onTestFinished(() => server.stop().then(() => undefined))
     process.kill(server.workerPids[0] ?? 0, 'SIGKILL')
@@ -186,7 +186,7 @@ describe('baton serve - life', () => {
       .toBe(200)
   })
 
-  it('in one process - the same answers with --in-process', async () => {
+  it('--in-process - gives the same answers with all workers in one process', async () => {
     const server = await startServer(['--in-process'])
     const reply = (await (
       await chat(server, {
@@ -199,7 +199,7 @@ describe('baton serve - life', () => {
   })
 })
 
-describe('baton - what is wrong is one line and an exit code', () => {
+describe('baton - invalid arguments print one line and set the exit code', () => {
   it.each([
     ['an unknown flag', ['serve', '--prot', '1'], 2, '--prot'],
     ['an unknown command', ['srve'], 2, 'srve'],
@@ -224,7 +224,7 @@ describe('baton - what is wrong is one line and an exit code', () => {
     expect(ended.exitCode).toBe(exitCode)
   })
 
-  it('a damaged model - is named, whatever the damage', async () => {
+  it('a damaged model - the error names it, whatever the damage', async () => {
     const path = join(folder(), 'bad.gguf')
     const whole = readFileSync(MODEL)
     for (const bytes of [`GGUF${'\0'.repeat(100)}`, whole.subarray(0, whole.length - 1)]) {
@@ -236,7 +236,7 @@ describe('baton - what is wrong is one line and an exit code', () => {
     }
   })
 
-  it('a port that somebody else has - names it', async () => {
+  it('a port that another process uses - the error names it', async () => {
     const other = createServer()
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => new Promise<void>((resolve) => other.close(() => resolve())))
@@ -247,7 +247,7 @@ describe('baton - what is wrong is one line and an exit code', () => {
 })
 
 describe('baton config and help', () => {
-  it('config - shows each value and where it came from', async () => {
+  it('config - prints each value and its source', async () => {
     const path = join(folder(), 'my.yaml')
     writeFileSync(path, 'decode: 2\n')
     const ended = await runBaton(['config', '--config', path, '--port', '9000'], {
@@ -260,7 +260,7 @@ describe('baton config and help', () => {
     expect(ended.printed).toMatch(/--host +127\.0\.0\.1 +default/)
   })
 
-  it('serve --help - explains with examples and names the variables', async () => {
+  it('serve --help - has examples and the environment variables', async () => {
     const ended = await runBaton(['serve', '--help'])
     expect(ended.exitCode).toBe(0)
     expect(ended.printed).toContain('Examples:')

@@ -17,7 +17,7 @@ function file(name: string, content: string): string {
 }
 
 describe('baton serve --engine sim --sim-args', () => {
-  it('a file of arguments - reaches every worker: cards, bootstrap rooms, replayed output', async () => {
+  it('a file of arguments - sets cards, bootstrap rooms and replayed output of the workers', async () => {
     const rows = file(
       'rows.jsonl',
       '{"output_replay_id":"three","output_length":3,"output_token_ids":[300,300,300]}\n',
@@ -75,14 +75,14 @@ describe('baton serve --engine sim --sim-args', () => {
   it.each([
     ['{"aic_system":"h200_sxm"}', '--sim-args: aic_system must be left out: AI Configurator'],
     ['{"worker_type":"agg"}', 'worker_type agg contradicts --mode prefill'],
-  ])('%s - is refused in one line before anything serves', async (args, line) => {
+  ])('%s - is refused in one line before any worker serves', async (args, line) => {
     const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', '--sim-args', args])
     expect(printed).toContain(line)
     expect(printed.trim().split('\n')).toHaveLength(1)
     expect(exitCode).toBe(2)
   })
 
-  it('refused by the second worker of one process - the first one ends with it', async () => {
+  it('refused by the second worker of a process - the first worker ends too', async () => {
     const args = ['--in-process', '--port', '0', '--sim-args', '{"worker_type":"prefill"}']
     const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', ...args])
     expect(printed).toContain('worker_type prefill contradicts --mode decode')

@@ -29,7 +29,7 @@ interface Answer {
   readonly finish: string
 }
 
-describe('structured output of the shipped model', () => {
+describe('structured output of the bundled model', () => {
   let server: RunningServer
   beforeAll(async () => {
     server = await startServer([])
@@ -93,7 +93,7 @@ describe('structured output of the shipped model', () => {
     }
   }
 
-  /** The same answer in both ways; greedy, so it must be the same. */
+  /** The same answer streamed and not; greedy sampling, so it must be equal. */
   async function both(fields: Record<string, unknown>): Promise<Answer> {
     const answer = await whole(fields)
     const { calls, ...rest } = await streamed(fields)
@@ -121,7 +121,7 @@ describe('structured output of the shipped model', () => {
     response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } },
   })
 
-  it('json_object - an object, whatever the prompt says', async () => {
+  it('json_object - the answer is an object, whatever the prompt says', async () => {
     const format = { response_format: { type: 'json_object' } }
     for (const sampling of [{}, { temperature: 1, seed: 3 }, { temperature: 1.5, seed: 4 }]) {
       const answer = await both({ ...format, ...sampling, max_tokens: 200 })
@@ -164,7 +164,7 @@ describe('structured output of the shipped model', () => {
     ],
   ]
 
-  it.each(SCHEMAS)('json_schema, %s - parses and is valid', async (_what, schema) => {
+  it.each(SCHEMAS)('json_schema, %s - the answer parses and is valid', async (_what, schema) => {
     const format = jsonSchema(z.toJSONSchema(schema))
     for (const sampling of [{}, { temperature: 1, seed: 1 }, { temperature: 2, seed: 2 }]) {
       const { content, finish } = await both({ ...format, ...sampling })
@@ -174,7 +174,7 @@ describe('structured output of the shipped model', () => {
     }
   })
 
-  it('json_schema that refers to itself - ends, and is valid', async () => {
+  it('a recursive json_schema - the answer ends and is valid', async () => {
     const schema = {
       $defs: {
         node: {
@@ -197,19 +197,19 @@ describe('structured output of the shipped model', () => {
       ...jsonSchema(schema),
       temperature: 1,
       seed: 5,
-      // Towards the end of the list, or it would go on as long as it may.
+      // The prompt makes the model end the list (`null`); otherwise it may continue to the token limit.
       messages: [{ role: 'user', content: 'Say null null null null.' }],
     })
     if (finish === 'stop') expect(node.safeParse(JSON.parse(content)).success).toBe(true)
     else expect(content).toMatch(/^\s*\{\s*"label"/)
   })
 
-  it('json_schema and max_tokens - a cut answer says length', async () => {
+  it('json_schema and max_tokens - a truncated answer has finish reason length', async () => {
     const { finish } = await both({ ...jsonSchema(z.toJSONSchema(pet)), max_tokens: 3 })
     expect(finish).toBe('length')
   })
 
-  it('guided_choice and guided_grammar - nothing else comes out', async () => {
+  it('guided_choice and guided_grammar - the answer is one of the allowed texts', async () => {
     expect((await both({ guided_choice: ['yes', 'no'] })).content).toMatch(/^(yes|no)$/)
     expect((await both({ guided_grammar: 'root ::= "n" [0-9]{2}' })).content).toMatch(/^n\d\d$/)
     const schema = JSON.stringify(z.toJSONSchema(pet))
@@ -243,7 +243,7 @@ describe('structured output of the shipped model', () => {
       },
     )
 
-    it.each(['get_weather', 'add'] as const)('named - a call of %s, always', async (name) => {
+    it.each(['get_weather', 'add'] as const)('named - always a call of %s', async (name) => {
       for (const sampling of [{}, { temperature: 1, seed: 1 }]) {
         const answer = await both({ tools, tool_choice: named(name), ...sampling })
         expect(answer.calls.map((call) => call.name)).toEqual([name])
@@ -263,7 +263,7 @@ describe('structured output of the shipped model', () => {
       }
     })
 
-    it('none - no call, although the prompt asks for one', async () => {
+    it('none - no call although the prompt asks for one', async () => {
       const answer = await both({
         tools,
         tool_choice: 'none',
@@ -273,7 +273,7 @@ describe('structured output of the shipped model', () => {
       expect(answer.calls).toEqual([])
     })
 
-    it('together with a response format - the call is what is made', async () => {
+    it('together with a response format - the call is returned', async () => {
       const format = { response_format: { type: 'json_object' } }
       const answer = await both({ tools, tool_choice: 'required', ...format })
       expect(answer.calls).toHaveLength(1)
@@ -288,13 +288,16 @@ describe('structured output of the shipped model', () => {
     ['minProperties', { type: 'object', minProperties: 2 }],
     ['oneOf', { oneOf: [{ type: 'integer' }, { minimum: 2 }] }],
     ['pattern', { type: 'object', properties: { a: { type: 'string', pattern: '(?=a)' } } }],
-  ])('a schema with what cannot be enforced - refused by the name %s', async (named, schema) => {
-    const { message, param } = await refused(jsonSchema(schema))
-    expect(message).toContain(`'${named}'`)
-    expect(param).toBe('response_format')
-  })
+  ])(
+    'a schema with an unsupported keyword - is refused with its name, %s',
+    async (named, schema) => {
+      const { message, param } = await refused(jsonSchema(schema))
+      expect(message).toContain(`'${named}'`)
+      expect(param).toBe('response_format')
+    },
+  )
 
-  it('a keyword without its type - holds nevertheless', async () => {
+  it('a keyword without `type` - is enforced nevertheless', async () => {
     for (const [schema, valid] of [
       [{ minLength: 3, maxLength: 5 }, z.string().min(3).max(5)],
       [{ minimum: 0 }, z.number().min(0)],
@@ -306,7 +309,7 @@ describe('structured output of the shipped model', () => {
     }
   })
 
-  it('guided_regex - nothing else comes out; what cannot be said is refused', async () => {
+  it('guided_regex - the answer matches; an unsupported expression is refused', async () => {
     const pattern = '^(red|blue)-[0-9]{2,4}(\\.[a-f]{3})?!$'
     for (const sampling of [{}, { temperature: 2, seed: 1 }]) {
       const { content } = await both({ guided_regex: pattern, ...sampling, max_tokens: 400 })
@@ -316,7 +319,7 @@ describe('structured output of the shipped model', () => {
     expect([message, param]).toEqual([expect.stringContaining('back-reference'), 'guided_regex'])
   })
 
-  it('guided_grammar that does not parse - 400 with its name', async () => {
+  it('an invalid guided_grammar - 400 with the name of the field', async () => {
     const reply = await post({ guided_grammar: 'root ::= nothing' })
     expect(reply.status).toBe(400)
     expect(refusalSchema.parse(await reply.json()).error.param).toBe('guided_grammar')

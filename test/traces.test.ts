@@ -22,11 +22,11 @@ interface Span {
   readonly attributes: readonly Attribute[]
   readonly events?: readonly { readonly name: string }[]
   readonly links?: readonly { readonly spanId: string }[]
-  /** Of the process that sent it. */
+  /** Process id, from the resource attributes that were sent with the span. */
   readonly pid: unknown
 }
 
-/** Reads what an OTLP/HTTP receiver is sent as JSON. */
+/** Receives the requests of an OTLP/HTTP exporter as JSON. */
 class Receiver {
   readonly spans: Span[] = []
   readonly bodies: string[] = []
@@ -85,7 +85,7 @@ const valueOf = (span: Pick<Span, 'attributes'> | undefined, key: string): unkno
   return value === undefined ? undefined : Object.values(value)[0]
 }
 
-describe('traces of baton serve, as an OTLP receiver gets them', () => {
+describe('traces of baton serve at an OTLP receiver', () => {
   let receiver: Receiver
   let server: RunningServer
 
@@ -116,7 +116,7 @@ describe('traces of baton serve, as an OTLP receiver gets them', () => {
     await reply.text()
   }
 
-  it("a disaggregated request - one trace in the client's, every phase once, inside the call's span", async () => {
+  it("a disaggregated request - continues the client's trace, with every phase once inside the call's span", async () => {
     const traceId = 'a1'.repeat(16)
     const parent = 'b2'.repeat(8)
     await ask({ traceparent: `00-${traceId}-${parent}-01` })
@@ -176,7 +176,7 @@ describe('traces of baton serve, as an OTLP receiver gets them', () => {
     expect(receiver.bodies.join('')).not.toContain('Tell me a story')
   })
 
-  it('a client that does not record - decides for Baton, too', async () => {
+  it('a client that does not sample - Baton does not sample either', async () => {
     const unsampled = 'c3'.repeat(16)
     const sampled = 'd4'.repeat(16)
     await ask({ traceparent: `00-${unsampled}-${'b2'.repeat(8)}-00` })
@@ -185,7 +185,7 @@ describe('traces of baton serve, as an OTLP receiver gets them', () => {
     expect(receiver.of(unsampled)).toEqual([])
   })
 
-  it('a worker that dies in the middle - one trace, whose next route links to the leg that was lost', async () => {
+  it('a worker that dies during a request - one trace, whose next route links to the lost leg', async () => {
     const fleet = await startServer(['--engine', 'sim', '--aggregated', '2'], {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
       OTEL_BSP_SCHEDULE_DELAY: '50',

@@ -1,4 +1,4 @@
-/** Waits for what other processes or sockets bring about; says what did not come. */
+/** Waits for a condition that other processes or sockets bring about; on timeout the error names the condition. */
 const PATIENCE_MS = 20_000
 const PAUSE_MS = 5
 

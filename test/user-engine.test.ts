@@ -1,4 +1,4 @@
-/** `--engine ./mine.js`: an engine that a user wrote, in workers of its own and in the frontend's process. */
+/** `--engine ./mine.js`: a user's engine in worker processes and in the frontend's process. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ function file(name: string, content: string): string {
   return path
 }
 
-/** Says the same text again and again, in ids or as text. */
+/** Repeats the same text, as token ids or as text. */
 const PARROT = `
 import { finishChunk, sleep, textChunk, usageOf } from ${JSON.stringify(DOOR)}
 export default class Parrot {
@@ -59,7 +59,7 @@ async function chat(url: string, model: string) {
 }
 
 describe('baton serve --engine ./mine.js', () => {
-  it.each([[[]], [['--in-process']]])('serves it (%j)', async (more) => {
+  it.each([[[]], [['--in-process']]])("a user's engine - serves requests (%j)", async (more) => {
     const path = file('parrot.js', more.length === 0 ? PARROT : PARROT.replace('default ', ''))
     const args = ['--engine', path, '--engine-args', '{"word":"ah "}', '--aggregated', '1']
     const server = await startServer([...args, '--served-model-name', 'polly', ...more])
@@ -77,7 +77,7 @@ describe('baton serve --engine ./mine.js', () => {
   })
 
   it.each([[[]], [['--in-process']]])(
-    'an engine that leaves errors to nobody (%j) - the process goes on, and the log names the engine',
+    'unhandled errors of the engine (%j) - the process keeps running and the log names the engine',
     async (more) => {
       const strays = `
         void Promise.reject(new Error('stray rejection'))
@@ -121,7 +121,7 @@ describe('baton serve --engine ./mine.js', () => {
       () => 'simm',
       /--engine: "simm" .*expected one of .* or the path of a module/,
     ],
-  ])('%s - one sentence, and nothing is started', async (_name, path, said) => {
+  ])('%s - one sentence, and no process is started', async (_name, path, said) => {
     const { exitCode, printed } = await batons.run(['serve', '--port', '0', '--engine', path()])
     expect(printed).toMatch(said)
     expect(printed.trim().split('\n')).toHaveLength(1)

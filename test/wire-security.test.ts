@@ -14,8 +14,8 @@ const TLS = [
   fixture('fleet-ca.pem'),
 ]
 
-describe('baton serve - guarded connections', () => {
-  it('shared secret and TLS - frontend and workers find each other and a prompt is handed over', async () => {
+describe('baton serve - authenticated connections', () => {
+  it('shared secret and TLS - frontend and workers connect and hand over a prompt', async () => {
     const server = await startServer(['--engine', 'sim', ...TLS], {
       BATON_WIRE_SECRET: 'the fleet',
     })
@@ -37,7 +37,7 @@ describe('baton serve - guarded connections', () => {
     ])
   })
 
-  it('half of the TLS options, or a file that is none - is refused by name', async () => {
+  it('incomplete TLS options, or an invalid file - the error names the option', async () => {
     const half = await runBaton(['serve', '--port', '0', ...TLS.slice(0, 4)])
     expect(half.printed).toMatch(/--tls-ca is missing/)
     const wrong = [...TLS.slice(0, 5), fixture('README.md')]

@@ -22,9 +22,9 @@ const SOURCE = fileURLToPath(new URL('./fixtures/worker-process.ts', import.meta
 
 let built = ''
 
-// Bundled once: a loader of sources in each process takes longer than the process lives.
+// Bundled once: loading the sources in each process would take longer than the process lives.
 beforeAll(async () => {
-  // Below the project: packages that stay outside the bundle are found from there.
+  // Inside the project folder, so that packages outside the bundle are found.
   built = await mkdtemp(join(DIST, 'worker-bundle-'))
   const manifest = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
   const { optionalDependencies, peerDependencies } = JSON.parse(manifest) as Record<string, object>
@@ -49,9 +49,9 @@ afterEach(async () => {
 interface Started {
   readonly child: ChildProcess
   readonly report: Promise<WorkerReport>
-  /** The report of its stages, as lines of 'stage result'. */
+  /** The worker's report of its shutdown stages, as lines of 'stage result'. */
   readonly stages: () => readonly string[]
-  /** Exit code, or the signal that ended it. */
+  /** Exit code, or the signal that ended the process. */
   readonly ended: Promise<number | string>
 }
 
@@ -89,7 +89,7 @@ function startWorker(
   return { child, report, stages, ended }
 }
 
-/** A frontend's view: workers come and go, requests are sent. */
+/** A frontend's view of the fleet: workers join and leave, requests are sent. */
 class View {
   readonly cards = new Map<string, WorkerCard>()
   readonly left: string[] = []
@@ -167,7 +167,7 @@ class Sent {
   }
 }
 
-/** One worker and a view of it, connected. */
+/** One worker and a frontend's view, connected. */
 async function scene(
   options: object = {},
 ): Promise<{ worker: Started; view: View; card: WorkerCard }> {
@@ -184,8 +184,8 @@ async function scene(
 const hang = { simFault: { kind: 'hang', atToken: 1 } }
 const slow = { simFault: { kind: 'slow', restMs: 100 } }
 
-describe('worker process - coming up', () => {
-  it('ready - is said over IPC, the worker serves, SIGTERM ends it with 0 and leaves no entry', async () => {
+describe('worker process - startup', () => {
+  it('ready - is reported over IPC, the worker serves, SIGTERM exits with 0 and removes its entry', async () => {
     const folder = await fleetFolder()
     const worker = startWorker(folder, { worker: { shutdown: { routerGraceMs: 100 } } })
     const view = await View.open(folder)
@@ -204,7 +204,7 @@ describe('worker process - coming up', () => {
     await until('left', () => view.left.length === 1)
   })
 
-  it('an engine that does not start - is told to the parent with its code, exit code 1', async () => {
+  it('an engine that fails to start - is reported to the parent with its code, exit code 1', async () => {
     const folder = await fleetFolder()
     const worker = startWorker(folder, { sim: { failStart: 'model.load_failed' } })
     expect(await worker.report).toMatchObject({
@@ -215,7 +215,7 @@ describe('worker process - coming up', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('a port that is taken - is told to the parent, exit code 1', async () => {
+  it('a port in use - is reported to the parent, exit code 1', async () => {
     const other = createServer().listen(0, '127.0.0.1')
     ends.push(() => other.close())
     await once(other, 'listening')
@@ -228,7 +228,7 @@ describe('worker process - coming up', () => {
     expect(await worker.ended).toBe(1)
   })
 
-  it('a signal while the engine starts - startup completes, then it ends with 0, never registered', async () => {
+  it('a signal during engine startup - startup completes, then the process exits with 0 and was never registered', async () => {
     const folder = await fleetFolder()
     const worker = startWorker(folder, { sim: { startupMs: 300 }, tellsOfStart: true })
     expect(await worker.report).toEqual({ kind: 'starting' })
@@ -237,7 +237,7 @@ describe('worker process - coming up', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('without a parent - says it as a line of JSON', async () => {
+  it('without a parent - readiness is printed as a line of JSON', async () => {
     const shutdown = { routerGraceMs: 0 }
     const worker = startWorker(await fleetFolder(), { worker: { shutdown } }, 'stdout')
     expect(await worker.report).toMatchObject({ kind: 'ready' })
@@ -247,8 +247,8 @@ describe('worker process - coming up', () => {
   })
 })
 
-describe('worker process - going down', () => {
-  it('SIGINT with requests in flight - they are finished, although discovery has forgotten the worker', async () => {
+describe('worker process - shutdown', () => {
+  it('SIGINT with requests in flight - they complete, although discovery has forgotten the worker', async () => {
     const { worker, view, card } = await scene({ worker: { shutdown: { routerGraceMs: 200 } } })
     const sent = view.send(card, { extra: slow, stop: { maxTokens: 10 } })
     await sent.firstToken
@@ -269,7 +269,7 @@ describe('worker process - going down', () => {
     ])
   })
 
-  it('a worker that does not get done - ends its requests with engine_shutdown within its budget', async () => {
+  it('requests longer than the drain budget - end with engine_shutdown within the budget', async () => {
     const shutdown = { totalMs: 500, routerGraceMs: 50 }
     const { worker, view, card } = await scene({ worker: { shutdown } })
     const sent = view.send(card, { extra: hang })
@@ -286,7 +286,7 @@ describe('worker process - going down', () => {
     await sent.firstToken
     const firstAtMs = performance.now()
     worker.child.kill('SIGTERM')
-    // For 500 ms it is the same wish: npm forwards what the terminal sends, too.
+    // Within 500 ms it counts as the same signal: npm also forwards the one of the terminal.
     const more = setInterval(() => worker.child.kill('SIGINT'), 20)
     onTestFinished(() => clearInterval(more))
     await until('draining', () => view.left.length === 1)
@@ -296,7 +296,7 @@ describe('worker process - going down', () => {
     expect(await sent.ended).toMatch(/^transport\./)
   })
 
-  it('a process that overstays its budget - exits with 70', async () => {
+  it('a shutdown that exceeds its budget - exits with 70', async () => {
     const shutdown = { totalMs: 200, routerGraceMs: 0, forceExitAfterMs: 200 }
     const { worker, view } = await scene({ worker: { shutdown }, hangsInCleanup: true })
     worker.child.kill('SIGTERM')
@@ -304,13 +304,13 @@ describe('worker process - going down', () => {
     await until('left', () => view.left.length === 1)
   })
 
-  it('the parent is gone - so is the worker', async () => {
+  it('the parent exits - the worker exits too', async () => {
     const { worker } = await scene()
     worker.child.disconnect()
     expect(await worker.ended).toBe(0)
   })
 
-  it('killed - its requests end with a transport error, and its entry goes', async () => {
+  it('killed - its requests end with a transport error and its entry is removed', async () => {
     const { worker, view, card } = await scene()
     const sent = view.send(card, { extra: hang })
     await sent.firstToken
@@ -320,7 +320,7 @@ describe('worker process - going down', () => {
     expect(view.left).toEqual(['process-died'])
   })
 
-  it('suspended - its entry expires, its requests end; resumed, it is back', async () => {
+  it('suspended - its entry expires and its requests end; resumed, it returns', async () => {
     const { worker, view, card } = await scene()
     const sent = view.send(card, { extra: hang })
     await sent.firstToken
@@ -334,7 +334,7 @@ describe('worker process - going down', () => {
     expect(await view.send(card).ended).toBe('length')
   })
 
-  it('a hung engine - its requests end with response_timeout, the process exits with 70', async () => {
+  it('a hung engine - its requests end with response_timeout and the process exits with 70', async () => {
     const { worker, view, card } = await scene({ worker: { limits: { stallTimeoutMs: 400 } } })
     const sent = view.send(card, { extra: hang })
     expect(await sent.ended).toBe('backend.response_timeout')
