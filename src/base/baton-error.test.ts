@@ -54,10 +54,7 @@ describe('BatonError.from', () => {
     expect(BatonError.from(new AggregateError(four, 'none answers')).message).toBe('none answers')
   })
 
-  it.each([['%j - becomes a BatonError, too'], [undefined], [null], [42]])(
-    '%j - is an error, too',
-    (thrown) => {
-      expect(BatonError.from(thrown).message).toBe(String(thrown))
-    },
-  )
+  it.each([['a text'], [undefined], [null], [42]])('%j - becomes a BatonError, too', (thrown) => {
+    expect(BatonError.from(thrown).message).toBe(String(thrown))
+  })
 })

@@ -22,7 +22,7 @@ describe('PrefillRouter: topology', () => {
     }
   })
 
-  it('required, prefill worker without a place - fails closed before prefill runs', () => {
+  it('required, prefill worker without a domain - fails closed before prefill runs', () => {
     const { plane, send, load } = buildModel([rack(1, 'prefill'), rack(2, 'decode', 'a')], required)
     const { sink } = send()
     expect(plane.calls).toHaveLength(0)
@@ -36,7 +36,7 @@ describe('PrefillRouter: topology', () => {
     expect(plane.calls).toHaveLength(0)
   })
 
-  it('preferred - cheaper in the domain, elsewhere if need be', () => {
+  it('preferred - cheaper in the domain, elsewhere if necessary', () => {
     const { plane, send } = buildModel(
       [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a'), rack(3, 'decode', 'b')],
       { topology: { domain: 'rack', enforcement: 'preferred', preferredWeight: 5 } },
@@ -63,7 +63,7 @@ describe('PrefillRouter: query only', () => {
     expect(router.status().prefill.decisions).toBe(0)
   })
 
-  it('not active - the one worker is both', () => {
+  it('not active - one worker is returned for both phases', () => {
     const { send } = buildModel([card(2)])
     expect(send({ queryOnly: true }).sink.chunks[0]?.engineData).toMatchObject({
       worker_id: { prefill_worker_id: '2', decode_worker_id: '2' },
@@ -92,7 +92,7 @@ describe('PrefillRouter: conditional disaggregation', () => {
     expect(router.status().disaggregation.aggregatedBy).toEqual({ 'conditional (isl_bounding)': 1 })
   })
 
-  it('long prompt - takes both legs, and keeps the overlap credit for decode', () => {
+  it('long prompt - uses both legs, and keeps the overlap credit for decode', () => {
     const { plane, send } = buildModel(PD, { conditional })
     send({}, 64)
     expect(plane.call(0).workerId).toBe('1')
@@ -100,7 +100,7 @@ describe('PrefillRouter: conditional disaggregation', () => {
     expect(plane.call(1).request.routing.overrides).not.toHaveProperty('overlapScoreCredit')
   })
 
-  it('predicted cost - compares both ways', () => {
+  it('predicted cost - compares both paths', () => {
     const { plane, send } = buildModel(PD, {
       conditional: { enabled: true, policy: 'predicted_cost', transferTokensFixed: 100 },
     })
@@ -112,7 +112,7 @@ describe('PrefillRouter: conditional disaggregation', () => {
 })
 
 describe('PrefillRouter: conversations', () => {
-  it('conditional - a follow-up stays where decode took the KV over, and that worker keeps it', () => {
+  it('conditional - a follow-up goes to the decode worker that received the KV', () => {
     const { plane, send } = buildModel([...PD, card(3, 'decode')], {
       conditional: { enabled: true, effectiveIslThreshold: 32 },
     })
@@ -127,8 +127,8 @@ describe('PrefillRouter: conversations', () => {
   })
 })
 
-describe("prompts whose tokens are not the engine's", () => {
-  it('a prompt whose tokens are made up here - what the engine had of it says nothing of its events', () => {
+describe('prompts with estimated token ids', () => {
+  it('estimated token ids - cached tokens reported by the engine say nothing about its events', () => {
     const { plane, send, router } = buildModel([card(1)])
     const usage = { promptTokens: 16, completionTokens: 1, totalTokens: 17, cachedTokens: 12 }
     send({ isEstimated: true })
@@ -170,7 +170,7 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
-  it('silent worker - is named once it has had prompts enough', () => {
+  it('silent worker - is named after enough prompts', () => {
     const { plane, send, router } = buildModel(PD)
     for (let i = 0; i < 8; i++) {
       send()
@@ -183,7 +183,7 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
-  it('events off - no worker is called silent, and the line says what routing goes by', () => {
+  it('events off - no worker is called silent, and the line says what routing is based on', () => {
     const { plane, send, router } = buildModel(PD, { useKvEvents: false })
     for (let i = 0; i < 9; i++) {
       send()
@@ -195,7 +195,7 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
-  it('refused events - are reported, blocks are missing in the index', () => {
+  it('rejected events - are reported, because blocks are missing in the index', () => {
     const { router } = buildModel(PD)
     const [event] = stored(8).events
     if (event?.kind !== 'stored') throw new Error('no store')
@@ -209,7 +209,7 @@ describe('PrefillRouter: self-check', () => {
     ])
   })
 
-  it('no decode worker - an aggregated pool is not handed KV, and the reason is reported', () => {
+  it('no decode worker - KV is not handed over to an aggregated pool, and the reason is reported', () => {
     const { send, router } = buildModel([card(1, 'prefill'), card(2, 'agg')])
     expect(send().sink.routed[0]?.phase).toBe('aggregated')
     expect(router.status().warnings.join()).toContain('no decode worker is registered')

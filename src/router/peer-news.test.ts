@@ -38,7 +38,7 @@ const workerOf = (frontend: ReturnType<typeof buildModel>, nth: number) =>
 describe('routers of several frontends - sessions', () => {
   const config: RouterOptions = { mode: 'round-robin', session: { ttlSeconds: 60 } }
 
-  it('a session goes to its worker, whichever frontend is asked', () => {
+  it('a session - goes to its worker from every frontend', () => {
     const { first, second } = twoFrontends(3, config)
     first.send({ sessionId: 's' })
     const bound = workerOf(first, 0)
@@ -46,7 +46,7 @@ describe('routers of several frontends - sessions', () => {
     expect(second.plane.calls.map(({ workerId }) => workerId)).toEqual([bound, bound, bound, bound])
   })
 
-  it('a binding that one frontend keeps in use - does not end at the other', () => {
+  it('a binding in use at one frontend - does not expire at the other', () => {
     const { first, second } = twoFrontends(3, config)
     for (let minute = 0; minute < 5; minute++) {
       first.send({ sessionId: 's' })
@@ -57,7 +57,7 @@ describe('routers of several frontends - sessions', () => {
     expect(workerOf(second, 0)).toBe(workerOf(first, 0))
   })
 
-  it('a session that is closed or fails - is bound nowhere', () => {
+  it('a session that is closed or fails - is unbound everywhere', () => {
     const { first, second } = twoFrontends(3, config)
     first.send({ sessionId: 's' })
     first.send({ sessionId: 's', sessionAction: 'close' })
@@ -65,7 +65,7 @@ describe('routers of several frontends - sessions', () => {
     expect(second.router.status().sessions).toBe(0)
   })
 
-  it('a frontend that joins late - knows all bindings when the others have told again', () => {
+  it('a frontend that joins late - knows all bindings after the others have repeated them', () => {
     const { first, told } = twoFrontends(3, config)
     for (const sessionId of ['a', 'b', 'c']) first.send({ sessionId })
     told.length = 0
@@ -75,7 +75,7 @@ describe('routers of several frontends - sessions', () => {
 })
 
 describe('routers of several frontends - workers without events', () => {
-  it('a prompt that one has sent - is known to be cached by the other', () => {
+  it('a prompt sent by one frontend - counts as cached for the other', () => {
     const { first, second } = twoFrontends(3, { mode: 'kv' }, { kvCacheBlockSize: 16 })
     first.send({}, 256)
     second.send({}, 256)

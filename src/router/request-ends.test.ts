@@ -94,7 +94,7 @@ describe('requests over a whole model router', () => {
             }
             for (const { sink } of open) expect(sink.ends).toBeLessThanOrEqual(1)
           }
-          // A worker that never says anything again is what the deadlines are for.
+          // A worker that never responds again is handled by the deadlines.
           clock.advance(10_000)
           for (const { sink } of open) expect(sink.ends).toBe(1)
           expect(load()).toBe(0)
@@ -117,13 +117,13 @@ describe('requests over a whole model router', () => {
 
 /** KV that prefill workers hold for a decode worker. */
 class Offers {
-  /** Those that came while their leg was alive. */
+  /** Chunks that arrived while their leg was alive. */
   readonly taken: string[] = []
   readonly #ended = new Set<ScriptedCall>()
   readonly #live = new Set<string>()
   #count = 0
 
-  /** The call ends now; an offer could be made with that. */
+  /** The call ends now, possibly with an offer. */
   make(call: ScriptedCall): KvOffer {
     const offerId = `o${this.#count++}`
     if (!this.#ended.has(call) && !call.cancels.includes('kill')) this.#live.add(offerId)

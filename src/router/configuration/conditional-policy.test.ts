@@ -42,7 +42,7 @@ describe('conditional disaggregation', () => {
     expect(bypasses({}, { promptTokens: 1000, decodeEffectiveTokens })).toBe(expected)
   })
 
-  it('prefill_load - over its share of the batch, a refusing queue; unknown is not busy', () => {
+  it('prefill_load - bypass above its share of the batch or with a refusing queue; unknown counts as not busy', () => {
     const options = { policy: 'prefill_load', prefillBusyThreshold: 0.5 } as const
     expect(bypasses(options, prefill({ activePrefillTokens: 4096 }))).toBe(false)
     expect(bypasses(options, prefill({ activePrefillTokens: 4097 }))).toBe(true)
@@ -52,14 +52,14 @@ describe('conditional disaggregation', () => {
     expect(bypasses(none, prefill({ activePrefillTokens: 1e9 }))).toBe(false)
   })
 
-  it('isl_or_load - either of both', () => {
+  it('isl_or_load - bypass if either policy says so', () => {
     const options = { policy: 'isl_or_load', prefillBusyThreshold: 0.5 } as const
     expect(bypasses(options, { decodeEffectiveTokens: 100 })).toBe(true)
     expect(bypasses(options, prefill({ activePrefillTokens: 5000 }))).toBe(true)
     expect(bypasses(options, {})).toBe(false)
   })
 
-  it('predicted_cost - tokens before the first output token on either way, transfer included', () => {
+  it('predicted_cost - compares tokens before the first output token on both paths, including the transfer', () => {
     const options = {
       policy: 'predicted_cost',
       transferTokensFixed: 100,
@@ -77,7 +77,7 @@ describe('conditional disaggregation', () => {
     expect(bypasses(options, { prefill: null })).toBe(false)
   })
 
-  it('decode guard - no bypass to a full decode worker, or to one whose load is not known', () => {
+  it('decode guard - no bypass to a full decode worker, or to one with unknown load', () => {
     const options = { decodeBusyThreshold: 0.5 }
     const short = { decodeEffectiveTokens: 100 }
     expect(bypasses(options, { ...short, decodeProjectedBlocks: 500 })).toBe(true)
@@ -85,7 +85,7 @@ describe('conditional disaggregation', () => {
     expect(bypasses(options, { ...short, decodeTotalBlocks: null })).toBe(false)
   })
 
-  it('prefill threshold - is the queue threshold of the router when none is set', () => {
+  it('prefill threshold - defaults to the queue threshold of the router', () => {
     const threshold = (prefillBusyThreshold?: number | null) =>
       completeRouterConfig({
         queueThreshold: 3,

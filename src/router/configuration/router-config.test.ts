@@ -5,7 +5,7 @@ import { completeRouterConfig } from './router-config.ts'
 import type { RouterOptions } from './router-config.ts'
 
 describe('completeRouterConfig', () => {
-  it('defaults - those of the field, but for two weights', () => {
+  it("defaults - equal Dynamo's except for two weights", () => {
     expect(completeRouterConfig()).toMatchObject({
       mode: 'kv',
       overlapScoreCredit: 1,
@@ -40,7 +40,7 @@ describe('completeRouterConfig', () => {
     )
   })
 
-  it('busy thresholds - a partial update leaves the others, a wrong one changes nothing', () => {
+  it('busy thresholds - a partial update keeps the others, an invalid one changes nothing', () => {
     const before = mergeBusyThresholds({}, { activeDecodeBlocks: 0.8, activePrefillTokens: 100 })
     expect(mergeBusyThresholds(before, { activePrefillTokens: 5 })).toEqual({
       activeDecodeBlocks: 0.8,

@@ -5,13 +5,13 @@ import { ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import { parseRouterOptions } from './router-options-json.ts'
 
 describe('parseRouterOptions', () => {
-  it('own names - are taken as they are', () => {
+  it("Baton's own names - are accepted", () => {
     const json = { mode: 'kv', queueThreshold: null, deadlines: { queueMs: 5 } }
     expect(parseRouterOptions(json)).toEqual(json)
     expect(completeRouterConfig(parseRouterOptions(json)).deadlines.queueMs).toBe(5)
   })
 
-  it('names of the field - mean the same', () => {
+  it("Dynamo's names - have the same meaning", () => {
     const options = parseRouterOptions({
       overlap_score_credit: 0.5,
       router_temperature: 0.1,
@@ -33,7 +33,7 @@ describe('parseRouterOptions', () => {
     expect(completeRouterConfig(options).session.maxSessions).toBe(100_000)
   })
 
-  it('older weight - scales prefill, 0 takes the credit away', () => {
+  it('overlap_score_weight - scales prefill, and 0 disables the credit', () => {
     expect(parseRouterOptions({ overlap_score_weight: 2 })).toEqual({ prefillLoadScale: 2 })
     expect(parseRouterOptions({ overlap_score_weight: 0 })).toEqual({
       prefillLoadScale: 0,
@@ -41,14 +41,14 @@ describe('parseRouterOptions', () => {
     })
   })
 
-  it('groups - a name of the field that leads into one stands beside our own', () => {
+  it('groups - a Dynamo name that sets a field can be combined with the group', () => {
     expect(parseRouterOptions({ session_affinity_soft: true, session: { ttlSeconds: 9 } })).toEqual(
       { session: { soft: true, ttlSeconds: 9 } },
     )
     expect(parseRouterOptions({ topology: null })).toEqual({ topology: null })
   })
 
-  it('table - every default passes its own check, and every option of a configuration is in it', () => {
+  it('table - every default is valid, and every option of a configuration is listed', () => {
     const config = completeRouterConfig({
       topology: { domain: 'rack', enforcement: 'preferred', preferredWeight: 1 },
       busy: { activeDecodeBlocks: 0.9, activePrefillTokens: 1, activePrefillTokensShare: 1 },

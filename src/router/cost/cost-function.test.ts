@@ -194,7 +194,7 @@ describe('cost', () => {
     },
   )
 
-  it('older weight - sets the prefill scale, and 0 takes the credit away too', () => {
+  it('overlap_score_weight - sets the prefill scale, and 0 disables the credit, too', () => {
     const weights = weightsOf(cases[0] as Case)
     expect(overrideWeights(weights, { overlapScoreWeight: 3 }).prefillLoadScale).toBe(3)
     const none = overrideWeights(weights, { overlapScoreWeight: 0 })
@@ -202,12 +202,12 @@ describe('cost', () => {
   })
 })
 
-describe("a user's terms", () => {
+describe('user-defined terms', () => {
   const PLAIN = weightsOf({ ...(cases[0] as Case), config: { prefill_load_scale: 1 } })
   const costWith = (terms: readonly CostTerm[], candidate: Partial<Candidate> = {}) =>
     costOf(terms, PLAIN, { ...CANDIDATE, ...candidate })
 
-  it('added, credited, multiplied - each as its role says, and in order', () => {
+  it('add, credit, factor - each is applied by its role, in order', () => {
     expect(costWith([])).toBe(4)
     expect(costWith([{ name: 'a', of: () => 3 }])).toBe(4 + 3)
     expect(costWith([{ name: 'a', weight: 2, of: () => 3 }])).toBe(4 + 2 * 3)
@@ -219,7 +219,7 @@ describe("a user's terms", () => {
     expect(costWith([added, factor])).toBe((4 + 1) * 10)
   })
 
-  it('many terms - each counts, in order', () => {
+  it('many terms - all are applied, in order', () => {
     const many = Array.from({ length: 9 }, (_, i): CostTerm => ({ name: `t${i}`, of: () => i }))
     const credits = Array.from({ length: 5 }, (_, i): CostTerm => ({
       name: `c${i}`,
@@ -230,7 +230,7 @@ describe("a user's terms", () => {
     expect(costWith([...credits, ...many, half])).toBe((4 - 2.5 + 36) / 2)
   })
 
-  it('sees what the built-in terms see', () => {
+  it('a user-defined term - reads the same candidate as the built-in terms', () => {
     const seen: CostTerm = {
       name: 'seen',
       of: ({ hostBlocks, diskBlocks, totalBlocks, queuedRequests, holdsSession, taints }) =>
@@ -257,11 +257,11 @@ describe("a user's terms", () => {
     expect(() => costWith([bad])).toThrow(message)
   })
 
-  it('infinity - is a number: only when there is no other rank', () => {
+  it('infinity - is accepted: such a rank is chosen only if there is no other', () => {
     expect(costWith([{ name: 'never', of: () => Infinity }])).toBe(Infinity)
   })
 
-  it('values - of every term by its name, before the weight', () => {
+  it('values - of every term by name, before the weight', () => {
     const cost = new CostFunction([{ name: 'mine', unit: 'kW', weight: 3, of: () => 2 }])
     cost.begin(PLAIN, DECISION)
     const values = cost.valuesOf({ ...CANDIDATE, deviceBlocks: 1 }, request(1))

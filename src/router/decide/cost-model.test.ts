@@ -47,7 +47,7 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(router.status().ttftError).toBeLessThan(0.5)
   })
 
-  it('costs of a rank with load - are the terms that explain shows, one pass or one by one', () => {
+  it('costs of a loaded rank - equal the terms shown by explain, in one pass or one by one', () => {
     const { router, clock } = trained([1, 2])
     for (let i = 0; i < 6; i++) {
       router.book(selected(router, tokensOf(200 + 100 * i, 200_000 * (i + 1))))
@@ -66,7 +66,7 @@ describe('KvRouter: cost in milliseconds', () => {
     }
   })
 
-  it('a rank where others decode and a prompt has just come - one pass or one by one, too', () => {
+  it('a rank with decoding requests and a new prompt - same cost in one pass and one by one', () => {
     const { router, clock } = trained([1, 1])
     for (let i = 0; i < 4; i++) {
       const booking = router.book(selected(router, tokensOf(100, 200_000 * (i + 1))))
@@ -88,7 +88,7 @@ describe('KvRouter: cost in milliseconds', () => {
     }
   })
 
-  it('a session goes on - its later turns have a price, one pass or one by one', () => {
+  it('later turns of a session - add a cost, the same in one pass and one by one', () => {
     const { router, clock } = trained([1, 1])
     const named = (id: string) => ({ sessionId: id })
     for (let i = 0; i < 3; i++) {
@@ -112,7 +112,7 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(laterOn('2')).toBeGreaterThan(1 + (laterOn('1') ?? Infinity))
   })
 
-  it('a record says what was predicted, and then what came', () => {
+  it('a record - contains the predicted and then the measured first-token time', () => {
     const { router, clock } = trained([1, 4])
     const answer = selected(router, tokensOf(400))
     const booking = router.book(answer)
@@ -124,14 +124,14 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(answer.record.outcome).toMatchObject({ ttftMs: 410 })
   })
 
-  it('weights of blocks in a request - that decision costs blocks', () => {
+  it('block weights in a request - that decision uses costs in blocks', () => {
     const { router } = trained([1, 4])
     const { record } = selected(router, tokensOf(400), { overrides: { prefillLoadScale: 2 } })
     expect(record.terms.map(({ name }) => name)).toContain('device')
     expect(selected(router, tokensOf(400)).record.terms.map(({ name }) => name)).toContain('stall')
   })
 
-  it('predictions that are far off - load alone decides, and says so', () => {
+  it('predictions that are far off - only load decides, and the record says so', () => {
     const { router, clock } = trained([1, 1])
     for (let i = 0; i < 100; i++) {
       const booking = router.book(selected(router, tokensOf(64, 1000 * (i + 300))))
@@ -152,7 +152,7 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(completeRouterConfig(options)).toMatchObject({ cost, predictedTtlSeconds })
   })
 
-  it('the slow one takes over when the fast one has more before it', () => {
+  it('a fast worker with more queued work - the slow one is chosen', () => {
     const { router } = trained([1, 4])
     const where = Array.from({ length: 8 }, (_, i) => {
       const answer = selected(router, tokensOf(400, 100_000 * (i + 1)))
@@ -168,7 +168,7 @@ describe('KvRouter: cost in milliseconds', () => {
 const tokensOf = (count: number, first = 50_000): number[] =>
   Array.from({ length: count }, (_, i) => first + i)
 
-describe("KvRouter: the user's parts fail", () => {
+describe('KvRouter: user-defined parts that fail', () => {
   const answerWith = (options: RouterOptions) => {
     const { router } = buildPool(options)
     router.workerJoined(card(1))
@@ -188,7 +188,7 @@ describe("KvRouter: the user's parts fail", () => {
     expect(answer.record.outcome).toMatchObject({ message: expect.stringContaining(message) })
   })
 
-  it('filter - the rank is left out with the reason', () => {
+  it('filter - the rank is excluded with the reason', () => {
     const filter = ({ card: { workerId } }: Candidate) =>
       workerId === '1' ? expect.fail('x') : null
     const answer = answerWith({ filters: [filter] })
@@ -196,14 +196,14 @@ describe("KvRouter: the user's parts fail", () => {
     expect(answer.record.excluded[0]?.reason).toContain('filtered: the filter threw')
   })
 
-  it('a name twice, or of a built-in term - config.invalid', () => {
+  it('a duplicate name, or that of a built-in term - config.invalid', () => {
     const term = (name: string) => ({ name, of: () => 0 })
     expect(() => answerWith({ scorers: [term('a'), term('a')] })).toThrow("scorer 'a' is invalid")
     expect(() => answerWith({ scorers: [term('device')] })).toThrow("scorer 'device' is invalid")
     expect(() => answerWith({ scorers: [term('a b')] })).toThrow('letters, digits, dots, dashes')
   })
 
-  it('preferred taints - are in the cost of the selection, too', () => {
+  it('preferred taints - also affect the cost of the selection', () => {
     const { router } = buildPool()
     router.workerJoined({ ...card(1), taints: ['fast'] })
     const plain = selected(router, 16).cost

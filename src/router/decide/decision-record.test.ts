@@ -22,7 +22,7 @@ const record = (requestId: string, phase: DecisionRecord['phase']): DecisionReco
 })
 
 describe('DecisionRing', () => {
-  it('bound - the oldest records go, one by one', () => {
+  it('limit - the oldest records are dropped, one by one', () => {
     const ring = new DecisionRing(3)
     ring.add(record('a', 'prefill'))
     ring.add(record('a', 'decode'))
@@ -36,7 +36,7 @@ describe('DecisionRing', () => {
   })
 
   it.each([1, 2, 3, 4, 7])(
-    'any order of requests - the last %s records are found, in order',
+    'random order of requests - the last %s records are found, in order',
     (limit) => {
       const random = seededRandom(limit)
       const ring = new DecisionRing(limit)

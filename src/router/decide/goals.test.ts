@@ -44,8 +44,8 @@ function trained(
   return { ...pool, refusal }
 }
 
-describe('goals: where a request goes', () => {
-  it('a worker that meets them before one that costs less', () => {
+describe('latency goals: choice of the worker', () => {
+  it('a worker that meets the goals - is preferred to a cheaper one', () => {
     // Worker 1: prompts quickly, tokens slowly. Worker 2: the other way round.
     const { router } = trained([
       [1, 40],
@@ -67,7 +67,7 @@ describe('goals: where a request goes', () => {
     for (const { cost, terms } of answer.record.candidates) expect(cost).toBeCloseTo(sum(terms), 3)
   })
 
-  it('none meets them and refusals are off - where it is least late', () => {
+  it('no worker meets them and refusals are off - the one that misses them least', () => {
     const { router } = trained([
       [1, 10],
       [3, 10],
@@ -76,7 +76,7 @@ describe('goals: where a request goes', () => {
     expect(selected(router, tokensOf(400), { goals: { ttftMs: 1 } }).workerId).toBe('2')
   })
 
-  it('no goals, other costs, nothing known yet - as ever', () => {
+  it('no goals, other cost model, or no measurements yet - no effect', () => {
     const { router } = trained([[1, 10]])
     expect(selected(router, 16).record.candidates[0]?.terms['goals']).toBe(0)
     const young = trained([[1, 10]], {}, 7)
@@ -87,8 +87,8 @@ describe('goals: where a request goes', () => {
   })
 })
 
-describe('goals: who is refused', () => {
-  it('what no worker can meet - a stable code, both figures and when to come again', () => {
+describe('latency goals: refusals', () => {
+  it('a goal that no worker can meet - a stable code, both times and a retry time', () => {
     const { refusal, router } = trained([
       [2, 10],
       [1, 10],
@@ -106,14 +106,14 @@ describe('goals: who is refused', () => {
     expect(router.status().refusals).toBe(2)
   })
 
-  it('the wait before it counts, and what decays says when to come again', () => {
+  it('the wait before it counts, and decaying load gives the retry time', () => {
     const { refusal } = trained([[1, 10]])
     expect(refusal({ ttftMs: 1000 }, 100, 500)).toBeNull()
     expect(refusal({ ttftMs: 1000 }, 100, 6000)?.data['retryAfterMs']).toBeGreaterThan(3000)
     expect(refusal({ ttftMs: 1000 }, 100, 600_000)?.data['retryAfterMs']).toBe(30_000)
   })
 
-  it('a record of the refusal is kept', () => {
+  it('a refusal - is recorded', () => {
     const { plane, send, clock, router } = buildModel([card(1)], { cost: 'time' })
     for (let i = 0; i < 8; i++) {
       send({}, tokensOf(16 * (i + 1), 10_000 * (i + 1)))
@@ -133,7 +133,7 @@ describe('goals: who is refused', () => {
     expect(plane.calls).toHaveLength(8)
   })
 
-  it('refused for 5 s and nothing has come - one goes on to see; then they are refused again', () => {
+  it('refused for 5 s without a first token - one probe request is sent, then requests are refused again', () => {
     const { refusal, clock } = trained([[1, 10]])
     const isRefused = () => refusal({ ttftMs: 1 }) !== null
     expect(isRefused()).toBe(true)
@@ -143,7 +143,7 @@ describe('goals: who is refused', () => {
     expect([isRefused(), isRefused()]).toEqual([false, true])
   })
 
-  it('in the queue - who cannot be in time any more is told so, the others wait on', () => {
+  it('in the queue - a request that can no longer be in time is refused, the others keep waiting', () => {
     const { plane, clock, send, router } = buildModel(
       [card(1, 'agg', { engine: { maxNumSeqs: 1 } })],
       {
@@ -171,7 +171,7 @@ describe('goals: who is refused', () => {
     expect([other.sink.ends, loose.sink.ends]).toEqual([0, 0])
   })
 
-  it('at arrival - what waits before it in the queue counts, at the pace at which requests go on', () => {
+  it('on arrival - requests queued before it count, at the rate at which requests are sent', () => {
     const { plane, clock, send } = buildModel([card(1, 'agg', { engine: { maxNumSeqs: 1 } })], {
       cost: 'time',
       engineQueue: 1,
@@ -204,7 +204,7 @@ describe('goals: who is refused', () => {
     expect(send({ strictPriority: 1, goals: { ttftMs: 11_000 } }).sink.ends).toBe(0)
   })
 
-  it('an answer that goes on elsewhere has had its first token', () => {
+  it('a migrated request - has already had its first token', () => {
     const { router } = trained([[1, 10]])
     const query = (resumedTokens: number) => ({
       request: { ...request(tokensOf(100), { goals: { ttftMs: 1 } }), resumedTokens },
@@ -216,7 +216,7 @@ describe('goals: who is refused', () => {
   })
 })
 
-describe('goals: the order of the queue', () => {
+describe('latency goals: order of the queue', () => {
   it.each([
     ['fcfs', ['first', 'tight', 'plain', 'loose']],
     ['lcfs', ['first', 'plain', 'tight', 'loose']],
@@ -243,7 +243,7 @@ describe('goals: the order of the queue', () => {
   })
 })
 
-describe('goals: of a class', () => {
+describe('latency goals: of a class', () => {
   const { policyClasses } = completeRouterConfig({
     policyClasses: [
       { name: 'default', ttftTargetMs: 1000 },
@@ -252,7 +252,7 @@ describe('goals: of a class', () => {
     ],
   })
 
-  it('of the class that is named, else of the default one', () => {
+  it('from the named class, else from the default class', () => {
     expect(goalsOfClass(policyClasses, 'chat', null)).toEqual({ ttftMs: 300, itlMs: 25 })
     expect(goalsOfClass(policyClasses, 'batch', null)).toBeUndefined()
     expect(goalsOfClass(policyClasses, 'nobody', null)).toEqual({ ttftMs: 1000 })
@@ -264,7 +264,7 @@ describe('goals: of a class', () => {
     expect(() => completeRouterConfig({ policyClasses: [policyClass] })).toThrow('ttftTargetMs')
   })
 
-  it('of the member of a family that the uncached length reaches; before the prompt is known nobody can say', () => {
+  it('from the member of a family that matches the uncached length; undecided before the prompt is tokenized', () => {
     const { policyClasses } = completeRouterConfig({
       policyClasses: [
         { name: 'default', ttftTargetMs: 9000 },
@@ -311,7 +311,7 @@ describe('goals: of a class', () => {
     expect(asked()).toBe(300)
   })
 
-  it('each goal of the request before that of its class, with its moment over both legs', () => {
+  it('each goal of the request takes precedence over its class; the deadline spans both legs', () => {
     const { plane, send, router, clock } = buildModel([card(1)], {
       policyClasses: [{ name: 'default', ttftTargetMs: 1000, itlTargetMs: 30 }],
     })
@@ -326,7 +326,7 @@ describe('goals: of a class', () => {
   })
 })
 
-it('late - what is missed in all, a millisecond at least', () => {
+it('lateMs - the total time by which goals are missed, at least a millisecond', () => {
   const left = { ttftMs: 100, itlMs: 10 }
   expect(lateMs(left, 100, 10, 50)).toBe(0)
   expect(lateMs(left, 100.1, 10, 50)).toBe(1)

@@ -32,7 +32,7 @@ describe('KvRouter: eligibility', () => {
     ])
   })
 
-  it('LoRA - only workers that have the adapter, unless no worker has it or one is named', () => {
+  it('LoRA - only workers with the adapter, unless no worker has it or one is named', () => {
     const { router } = buildPool()
     const engine = { loraAdapters: ['poet'] }
     router.workerJoined(card(1))
@@ -54,7 +54,7 @@ describe('KvRouter: eligibility', () => {
     expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
   })
 
-  it('LoRA - who has the adapter and is overloaded is not replaced by who has not', () => {
+  it('LoRA - an overloaded worker with the adapter is not replaced by one without', () => {
     const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1))
     router.workerJoined(card(2, 'agg', { engine: { loraAdapters: ['poet'] } }))
@@ -67,7 +67,7 @@ describe('KvRouter: eligibility', () => {
     expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
   })
 
-  it('fence - a suspect is better than none', () => {
+  it('fence - a fenced worker is used if there is no other', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     router.fence(workerIdOf(1), 1000)
@@ -96,7 +96,7 @@ describe('KvRouter: eligibility', () => {
     expect(selected(router, 16).workerId).toBe('1')
   })
 
-  it('ranks - a worker is overloaded only when all of its ranks are', () => {
+  it('ranks - a worker is overloaded only if all of its ranks are', () => {
     const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     const first = selected(router, 16)
@@ -143,7 +143,7 @@ describe('KvRouter: load', () => {
     expect(tokens()).toBe(0)
   })
 
-  it('known prefill speed - a rank that was too busy is taken again when enough has decayed', () => {
+  it('known prefill speed - a busy rank is chosen again when enough load has decayed', () => {
     const { router, clock } = buildPool({
       prefillTokensPerSecond: 100,
       busy: { activePrefillTokens: 50 },
@@ -156,7 +156,7 @@ describe('KvRouter: load', () => {
     expect(select(router, 16).kind).toBe('selected')
   })
 
-  it('no reuse assumed - each request counts for itself', () => {
+  it('no reuse assumed - each request counts its own blocks', () => {
     const { router } = buildPool({ assumeKvReuse: false })
     router.workerJoined(card(1))
     const bookings = [1, 2].map(() => router.book(selected(router, 16)))
@@ -167,7 +167,7 @@ describe('KvRouter: load', () => {
 })
 
 describe('KvRouter: pins and ranks', () => {
-  it('pinned worker - exactly that one, past the cost', () => {
+  it('pinned worker - exactly that one, regardless of cost', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     router.workerJoined(card(2))
@@ -175,7 +175,7 @@ describe('KvRouter: pins and ranks', () => {
     expect(selected(router, 64, { backendWorkerId: workerIdOf(2) }).workerId).toBe('2')
   })
 
-  it('missing rank - is the only one, or an error that asks for it', () => {
+  it('missing rank - the only one is used, or the error asks for it', () => {
     const { router } = buildPool()
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     const answer = select(router, 16, { backendWorkerId: workerIdOf(1) })
@@ -184,7 +184,7 @@ describe('KvRouter: pins and ranks', () => {
     expect(selected(router, 16, { backendWorkerId: workerIdOf(1), dpRank: 1 }).dpRank).toBe(1)
   })
 
-  it('ranks - each has its own holdings and load', () => {
+  it('ranks - each has its own cached blocks and load', () => {
     const { router } = buildPool()
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7], 1)
@@ -228,7 +228,7 @@ describe('KvRouter: overrides of one request', () => {
     expect(after).toBe(8)
   })
 
-  it('temperature, reuse - drawn at it; blocks counted for itself', () => {
+  it('temperature, reuse - drawn at that temperature; blocks counted per request', () => {
     const { answer } = overridden({ temperature: 5, assumeKvReuse: false })
     expect(answer.record.outcome).toMatchObject({ reason: 'drawn at temperature' })
     expect(answer.assumeKvReuse).toBe(false)
@@ -246,11 +246,11 @@ describe('KvRouter: modes', () => {
     })
   }
 
-  it('round-robin - each in turn', () => {
+  it('round-robin - each rank in turn', () => {
     expect(pick('round-robin', 6)).toEqual(['1', '2', '3', '1', '2', '3'])
   })
 
-  it.each(['least-loaded', 'kv'] as const)('%s - evens out', (mode) => {
+  it.each(['least-loaded', 'kv'] as const)('%s - balances the load', (mode) => {
     const counts = countBy(pick(mode, 24))
     expect(Object.values(counts)).toEqual([8, 8, 8])
   })
@@ -260,11 +260,11 @@ describe('KvRouter: modes', () => {
     expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(4)
   })
 
-  it('random - everybody has a turn', () => {
+  it('random - every rank is chosen at some time', () => {
     expect(Object.keys(countBy(pick('random', 60)))).toHaveLength(3)
   })
 
-  it('peek - moves neither cursor nor load', () => {
+  it('peek - changes neither cursor nor load', () => {
     const { router } = buildPool({ mode: 'round-robin' })
     for (const id of [1, 2]) router.workerJoined(card(id))
     const query = { request: request(16), phase: 'aggregated', queuedMs: 0 } as const
@@ -274,7 +274,7 @@ describe('KvRouter: modes', () => {
   })
 })
 
-describe("KvRouter: the user's parts", () => {
+describe('KvRouter: user-defined parts', () => {
   it('scorer and picker - change the choice, and the record says so', () => {
     const { router } = buildPool({
       scorers: [{ name: 'away-from-1', of: ({ card: c }) => (c.workerId === '1' ? 50 : 0) }],

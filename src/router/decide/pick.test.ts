@@ -13,7 +13,7 @@ const tally = (runs: number, pick: () => number, size: number): number[] => {
 }
 
 describe('pick', () => {
-  it('lowest - of equal ones each is as likely', () => {
+  it('lowest - ties are broken uniformly', () => {
     const random = seededRandom(11)
     const costs = Float64Array.from([1, 0, 2, 0, 0])
     const counts = tally(3000, () => pickLowest(costs, 5, random), 5)
@@ -21,11 +21,11 @@ describe('pick', () => {
     for (const i of [1, 3, 4]) expect(counts[i]).toBeGreaterThan(900)
   })
 
-  it('count - what lies behind it is not looked at', () => {
+  it('count - later candidates are ignored', () => {
     expect(pickLowest(Float64Array.from([5, 3, 0]), 2, seededRandom(1))).toBe(1)
   })
 
-  it('softmax - the proportions are those of exp(-normalised cost / temperature)', () => {
+  it('softmax - the probabilities are proportional to exp(-normalised cost / temperature)', () => {
     const random = seededRandom(12)
     const costs = Float64Array.from([0, 1, 2])
     const counts = tally(20_000, () => pickAtTemperature(0.5)(costs, 3, random), 3)
@@ -42,7 +42,7 @@ describe('pick', () => {
     expect(softmaxIndex(Float64Array.from([0, 1]), 2, 1, 0.9999999)).toBe(1)
   })
 
-  it('temperature 0 - is the lowest', () => {
+  it('temperature 0 - picks the lowest cost', () => {
     expect(pickAtTemperature(0)).toBe(pickLowest)
   })
 })

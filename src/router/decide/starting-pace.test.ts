@@ -15,7 +15,7 @@ const paceOf = (slowness: number): EnginePace => ({
 const tokensOf = (count: number, first = 50_000): number[] =>
   Array.from({ length: count }, (_, i) => first + i)
 
-describe('KvRouter: workers that say their pace', () => {
+describe('KvRouter: workers that report their speed', () => {
   function pool(slownesses: readonly (number | null)[], options = {}) {
     const built = buildPool({ cost: 'time', ...options })
     slownesses.forEach((slowness, i) => {
@@ -41,30 +41,30 @@ describe('KvRouter: workers that say their pace', () => {
     return { ...built, serve, predicted }
   }
 
-  it('the first request - is predicted, and goes to the fast one', () => {
+  it('the first request - is predicted, and goes to the fast worker', () => {
     const { router, predicted } = pool([4, 1, 4])
     expect(predicted(2, 1000)).toBeCloseTo(508, -1)
     expect(predicted(1, 1000)).toBeCloseTo(4 * 508, -2)
     expect(selected(router, tokensOf(400)).workerId).toBe('2')
   })
 
-  it('nothing said - nothing is predicted before something has come', () => {
+  it('no worker reports it - nothing is predicted before a measurement', () => {
     expect(pool([null, null]).predicted(1, 1000)).toBeNull()
   })
 
-  it('some say nothing - they are taken for ones in the middle', () => {
+  it('some workers do not report it - they are assumed to be average', () => {
     const { predicted } = pool([1, null, 4])
     expect(predicted(2, 1000)).toBeCloseTo(2 * 508, -2)
   })
 
-  it('said wrongly - what comes is believed after a few prompts', () => {
+  it('a wrong report - measurements replace it after a few prompts', () => {
     const { predicted, serve } = pool([1, 1])
     for (let i = 0; i < 30; i++) serve(1 + (i % 2), 3, 100 + 40 * (i % 5))
     expect(predicted(1, 1000)).toBeGreaterThan(2.5 * 508)
     expect(predicted(1, 1000)).toBeLessThan(3.5 * 508)
   })
 
-  it('all say it too quick by as much - one that comes later is not taken for a quicker one', () => {
+  it('all report too high a speed by the same factor - a worker that joins later is not taken for a faster one', () => {
     const { router, predicted, serve } = pool([1, 1])
     for (let i = 0; i < 60; i++) serve(1 + (i % 2), 3, 100 + 40 * (i % 5))
     router.workerJoined(card(3, 'agg', { engine: { pace: paceOf(1) } }))
@@ -75,7 +75,7 @@ describe('KvRouter: workers that say their pace', () => {
     expect((predicted(4, 1000) ?? 0) / like).toBeLessThan(2.4)
   })
 
-  it('who has left - what it said has left with it', () => {
+  it('a worker that left - its report is dropped', () => {
     const { router, predicted } = pool([8])
     router.workerLeft(workerIdOf(1), 'gone')
     router.workerJoined(card(2, 'agg'))
@@ -84,7 +84,7 @@ describe('KvRouter: workers that say their pace', () => {
     expect(predicted(2, 1000)).toBeCloseTo(508, -1)
   })
 
-  it('goals - decide between workers from the first request on, and refuse nobody before something has come', () => {
+  it('goals - choose between workers from the first request on, and refuse nobody before a measurement', () => {
     const { router, serve } = pool([1, 4])
     const goals = { ttftMs: 600 }
     for (let i = 0; i < 3; i++)

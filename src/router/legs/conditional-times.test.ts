@@ -10,7 +10,7 @@ const TOKENS = 400
 const BOTH_LEGS = { prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(2) }
 const HERE = { backendWorkerId: workerIdOf(2) }
 
-/** A prefill and a decode worker that have shown their paces over so many requests: 1 ms per prompt token, 10 ms a step. */
+/** A prefill and a decode worker with this many measured requests: 1 ms per prompt token, 10 ms per step. */
 function trained({ requests = 12, transferMs = 20, options = {} as RouterOptions } = {}) {
   const model = buildModel(PD, {
     cost: 'time',
@@ -24,7 +24,7 @@ function trained({ requests = 12, transferMs = 20, options = {} as RouterOptions
     return { call: lastCall(), note: record?.disaggregation ?? '' }
   }
   const lastCall = () => model.plane.call(model.plane.calls.length - 1)
-  /** Over both legs, up to the first token. */
+  /** Sum over both legs, up to the first token. */
   const decodes = (tokens = TOKENS, movesMs = transferMs) => {
     const { call: prefill } = send(tokens, BOTH_LEGS)
     model.clock.advance(tokens)
@@ -42,7 +42,7 @@ function trained({ requests = 12, transferMs = 20, options = {} as RouterOptions
   return { ...model, send, decodes, ends, lastCall }
 }
 
-/** The whole and the parts of both ways as the record has them. */
+/** Totals and parts of both paths, as in the record. */
 function timesIn(note: string) {
   const [here = '', apart = ''] = note.split(' here, ')
   const part = (text: string, name: string) => Number(new RegExp(`${name} (\\d+)`).exec(text)?.[1])
@@ -56,7 +56,7 @@ function timesIn(note: string) {
   }
 }
 
-/** Two candidates with such ids: a transfer that soon ends and one that does not, and costs that are the sums of their terms. */
+/** Two candidates with these ids: a short and a long transfer, and costs that are the sums of their terms. */
 function expectNearAndFar(record: DecisionRecord | undefined, ids: readonly string[]): void {
   const [near, far] = record?.candidates ?? []
   expect([near?.workerId, far?.workerId]).toEqual(ids)
@@ -71,7 +71,7 @@ function expectNearAndFar(record: DecisionRecord | undefined, ids: readonly stri
 }
 
 describe('PrefillRouter: conditional disaggregation by predicted times', () => {
-  it('idle - the decode worker answers sooner than both legs, and the record has both times', () => {
+  it('idle - the decode worker replies sooner than both legs, and the record has both times', () => {
     const { send, router } = trained()
     const { call, note } = send()
     expect(call.workerId).toBe('2')
@@ -90,7 +90,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(times.apart.all).toBeGreaterThan(times.here.all)
   })
 
-  it('others decode there - they would lose more than the transfer takes: both legs', () => {
+  it('decode requests on the worker - their delay exceeds the transfer time: both legs', () => {
     const { send, decodes } = trained()
     for (let i = 0; i < 2; i++) decodes(20)
     const { call, note } = send()
@@ -98,7 +98,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(note).toMatch(/^disaggregated: later: /)
   })
 
-  it('others decode there, but KV moves slowly - the decode worker computes it', () => {
+  it('decode requests, but a slow KV transfer - the decode worker computes the prompt', () => {
     const { send, decodes } = trained({ transferMs: 4000 })
     for (let i = 0; i < 2; i++) decodes(20)
     const { call, note } = send()
@@ -106,7 +106,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(timesIn(note).apart.transfer).toBeGreaterThan(2000)
   })
 
-  it('prompts before it at the prefill worker - count until it begins', () => {
+  it('prompts queued on the prefill worker - count until it starts', () => {
     const { send, decodes } = trained()
     for (let i = 0; i < 2; i++) decodes(20)
     for (let i = 0; i < 4; i++) send(TOKENS, BOTH_LEGS)
@@ -115,7 +115,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(timesIn(note).apart.wait).toBeGreaterThan(TOKENS)
   })
 
-  it('decode workers that compute prompts slowly - are known by their own prompts', () => {
+  it('decode workers with slow prefill - are rated by their own prompts', () => {
     const { send, clock, ends } = trained()
     for (let i = 0; i < 12; i++) {
       const { call } = send(100 + 20 * i, HERE)
@@ -128,7 +128,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(timesIn(note).here.prompt).toBeGreaterThan(4 * TOKENS)
   })
 
-  it('thresholds that keep all prompts here - the other way is predicted as well', () => {
+  it('thresholds that keep all prompts local - the other path is predicted as well', () => {
     const conditional = { enabled: true, effectiveIslThreshold: 1e6, effectiveIslRatioThreshold: 1 }
     const { send, clock, ends, decodes } = trained({ requests: 0, options: { conditional } })
     for (let i = 0; i < 12; i++) {
@@ -156,7 +156,7 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(trained(options).send().note).toContain(note)
   })
 
-  it('decode workers that are reached at different rates - each pair has its own', () => {
+  it('decode workers with different transfer rates - each pair has its own rate', () => {
     const { send, decodes, router, clock, lastCall } = trained()
     router.fleet.workerJoined(card(3, 'decode'))
     for (let i = 0; i < 12; i++) {
@@ -172,17 +172,17 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(transferTo(2)).toBeLessThan(100)
   })
 
-  it('the guard of the decode workers - holds for predicted times, too', () => {
+  it('the decode guard - also applies to predicted times', () => {
     const conditional = { enabled: true, effectiveIslThreshold: 0, decodeBusyThreshold: 0.05 }
     const { note } = trained({ options: { conditional } }).send()
     expect(note).toMatch(/^disaggregated: decode worker is busy: 100 of 1000 blocks$/)
   })
 })
 
-describe('PrefillRouter: a decode worker for a prefill worker', () => {
+describe('PrefillRouter: choice of the decode worker for a prefill worker', () => {
   const DECODE = [2, 3].map(workerIdOf)
 
-  /** Two decode workers, the second of which the prefill worker reaches slowly. */
+  /** Two decode workers, the second with a slow transfer from the prefill worker. */
   function twoRates() {
     const { decodes, send, router, clock, lastCall, ends } = trained({
       options: { conditional: { enabled: false } },
@@ -197,7 +197,7 @@ describe('PrefillRouter: a decode worker for a prefill worker', () => {
       ends(lastCall())
       ends(decodes(100 + 20 * i))
     }
-    /** Where decode goes, and what its record says of both. */
+    /** The chosen decode worker, and both candidates in the record. */
     const place = () => {
       const sent = send(TOKENS)
       clock.advance(TOKENS)
@@ -208,7 +208,7 @@ describe('PrefillRouter: a decode worker for a prefill worker', () => {
     return { place }
   }
 
-  it('the near one is chosen, and the record has the transfer to both in their costs', () => {
+  it('the nearer worker is chosen, and the record has both transfer costs', () => {
     const { place } = twoRates()
     const { record } = place()
     const places = Array.from({ length: 10 }, () => place().to)
@@ -218,10 +218,10 @@ describe('PrefillRouter: a decode worker for a prefill worker', () => {
   })
 })
 
-describe('PrefillRouter: a prefill worker by where its prompts go', () => {
+describe('PrefillRouter: choice of the prefill worker by its transfer times', () => {
   const FAR = workerIdOf(3)
 
-  /** Two prefill workers; from the second one everything takes long. */
+  /** Two prefill workers; transfers from the second one are slow. */
   function twoPrefills() {
     const { send, router, clock, lastCall, ends } = trained({
       requests: 0,
@@ -241,7 +241,7 @@ describe('PrefillRouter: a prefill worker by where its prompts go', () => {
     return { send, router, clock, ends, lastCall }
   }
 
-  it('both are idle - the one whose prompts arrive soon, and the record says what both would take', () => {
+  it('both are idle - the one with the faster transfer, and the record has both times', () => {
     const { send, router, clock, lastCall, ends } = twoPrefills()
     const places = Array.from({ length: 10 }, () => {
       const { call } = send(TOKENS)
@@ -258,7 +258,7 @@ describe('PrefillRouter: a prefill worker by where its prompts go', () => {
     expectNearAndFar(record, ['1', '3'])
   })
 
-  it('the near one has much to do - the far one takes over', () => {
+  it('the nearer worker is busy - the remote one is chosen', () => {
     const { send } = twoPrefills()
     const places = Array.from({ length: 8 }, () => send(TOKENS).call.workerId)
     expect(places[0]).toBe('1')

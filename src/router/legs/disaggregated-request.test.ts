@@ -10,7 +10,7 @@ const OFFER = offerOf('o')
 describe('PrefillRouter: bootstrap path', () => {
   const CARDS = [BOOTSTRAP, card(2, 'decode')]
 
-  it('both at once - decode is routed while prefill runs, with the same meeting point', () => {
+  it('both legs at once - decode is routed while prefill runs, with the same bootstrap address', () => {
     const { plane, send, load } = buildModel(CARDS)
     const { sink } = send()
     expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1', '2'])
@@ -29,7 +29,7 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(load()).toBe(0)
   })
 
-  it('attribution - two requests at once, each leg is told to its own client and the cursor goes on by one', () => {
+  it('attribution - with two requests, each client gets its own phases and the cursor advances by one', () => {
     const more = [card(3, 'prefill', { engine: BOOTSTRAP.engine }), card(4, 'decode')]
     const { plane, send, router } = buildModel([...CARDS, ...more], { mode: 'round-robin' })
     const sinks = [send(), send()].map(({ sink }) => sink)
@@ -46,7 +46,7 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(router.status().disaggregation.disaggregated).toBe(2)
   })
 
-  it('bootstrap room - names the rank, and is below 2^63', () => {
+  it('bootstrap room - encodes the rank, and is below 2^63', () => {
     const random = seededRandom(3)
     for (let i = 0; i < 200; i++) {
       const rank = i % 8
@@ -79,7 +79,7 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(load()).toBe(0)
   })
 
-  it('no decode worker may be taken - prefill is stopped and the client told', () => {
+  it('no decode worker is eligible - prefill is stopped and the client gets the error', () => {
     const { plane, send } = buildModel(CARDS, {
       filters: [({ card: c }) => (c.mode === 'decode' ? 'no' : null)],
     })
@@ -90,7 +90,7 @@ describe('PrefillRouter: bootstrap path', () => {
   })
 })
 
-describe('PrefillRouter: an offer before the prompt is computed to its end', () => {
+describe('PrefillRouter: an offer before the prompt is completely computed', () => {
   const CARDS = [card(1, 'prefill'), card(3, 'prefill'), card(2, 'decode')]
 
   function halfWay() {
@@ -101,7 +101,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     return { ...model, sink, handle, prefill, decode: model.plane.call(1) }
   }
 
-  it('decode is sent at once, with the offer; the end of the prefill says nothing new', () => {
+  it('decode is sent at once with the offer; the end of the prefill changes nothing', () => {
     const { sink, prefill, decode, plane, load } = halfWay()
     expect(decode.request.prefillResult?.kvOffer).toEqual(OFFER)
     expect(sink.ends).toBe(0)
@@ -112,7 +112,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     expect(load()).toBe(0)
   })
 
-  it('the prefill worker is lost - its decode is given up and another prefill tried', () => {
+  it('the prefill worker is lost - its decode is abandoned and another prefill is tried', () => {
     const { sink, prefill, decode, plane, router, load } = halfWay()
     prefill.fail('transport.disconnected')
     expect(decode.cancels).toEqual(['kill'])
@@ -142,7 +142,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     },
   )
 
-  it('the prefill ends without its hand-over - the request goes on aggregated', () => {
+  it('the prefill ends without its hand-over - the request continues aggregated', () => {
     const { sink, prefill, decode, plane, load } = halfWay()
     prefill.prefilled({})
     expect(decode.cancels).toEqual(['kill'])
@@ -153,7 +153,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     expect(load()).toBe(0)
   })
 
-  it('decode fails - prefill is stopped, and the client told once', () => {
+  it('decode fails - prefill is stopped, and the client gets one error', () => {
     const { sink, prefill, decode, load } = halfWay()
     decode.fail('transport.disconnected')
     expect(prefill.cancels).toEqual(['stop'])
@@ -162,7 +162,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     expect(load()).toBe(0)
   })
 
-  it('the client leaves - both are stopped', () => {
+  it('the client leaves - both legs are stopped', () => {
     const { sink, handle, prefill, decode, load } = halfWay()
     handle.cancel('stop')
     expect([decode.cancels, prefill.cancels]).toEqual([['stop'], ['stop']])
@@ -189,7 +189,7 @@ describe('PrefillRouter: failures', () => {
     expect(load()).toBe(0)
   })
 
-  it('failure at once, inside send - the retry is not lost', () => {
+  it('a failure inside send - the retry is not lost', () => {
     const { plane, send, load } = buildModel(THREE)
     plane.onSend = (call) => {
       if (plane.calls.length === 1) call.fail('transport.cannot_connect')
@@ -202,7 +202,7 @@ describe('PrefillRouter: failures', () => {
     expect(load()).toBe(0)
   })
 
-  it('every prefill fails - falls back to aggregated and says so', () => {
+  it('every prefill fails - falls back to aggregated and records it', () => {
     const { plane, send, router, load } = buildModel(THREE)
     const { sink, sent } = send()
     plane.call(0).fail('transport.disconnected')
@@ -226,7 +226,7 @@ describe('PrefillRouter: failures', () => {
     expect(sink.errors).toHaveLength(1)
   })
 
-  it('a fault of the request - is not tried elsewhere', () => {
+  it('an invalid request - is not retried', () => {
     const { plane, send } = buildModel(THREE)
     const { sink } = send()
     plane.call(0).fail('backend.invalid_argument')
@@ -234,7 +234,7 @@ describe('PrefillRouter: failures', () => {
     expect(sink.errors[0]?.code).toBe('backend.invalid_argument')
   })
 
-  it('back-pressure - is an exhausted capacity, never a silent fall-back', () => {
+  it('back-pressure - is reported as exhausted capacity, never a silent fallback', () => {
     const { plane, send } = buildModel(PD, { busy: { activePrefillTokens: 5 } })
     send()
     const { sink } = send()
@@ -274,8 +274,8 @@ describe('PrefillRouter: failures', () => {
   })
 })
 
-describe('PrefillRouter: an offer that nobody will fetch', () => {
-  it('decode refused - is given back at once', () => {
+describe('PrefillRouter: an offer that will not be fetched', () => {
+  it('decode is refused - the offer is released at once', () => {
     const { plane, send, router } = buildModel(PD)
     const { sink } = send()
     router.fleet.workerLeft(workerIdOf(2), 'gone')
@@ -284,7 +284,7 @@ describe('PrefillRouter: an offer that nobody will fetch', () => {
     expect(plane.released).toEqual(['1 o'])
   })
 
-  it('decode fails - is given back, whether it was fetched or not', () => {
+  it('decode fails - the offer is released, whether it was fetched or not', () => {
     const { plane, send } = buildModel(PD)
     const { sink } = send()
     plane.call(0).prefilled({ kvOffer: OFFER })
@@ -293,7 +293,7 @@ describe('PrefillRouter: an offer that nobody will fetch', () => {
     expect(plane.released).toEqual(['1 o'])
   })
 
-  it('first token is the end - is given back', () => {
+  it('the first token is the end - the offer is released', () => {
     const { plane, send } = buildModel(PD)
     const { sink } = send()
     plane.call(0).finish('eos', { tokenIds: [7], prefillResult: { kvOffer: OFFER } })
@@ -301,7 +301,7 @@ describe('PrefillRouter: an offer that nobody will fetch', () => {
     expect(plane.released).toEqual(['1 o'])
   })
 
-  it('decode answers - it was fetched, nothing is to be given back', () => {
+  it('decode answers - the offer was fetched and is not released', () => {
     const { plane, send } = buildModel(PD)
     send()
     plane.call(0).prefilled({ kvOffer: OFFER })
@@ -312,7 +312,7 @@ describe('PrefillRouter: an offer that nobody will fetch', () => {
 })
 
 describe('PrefillRouter: cancellation', () => {
-  it('while prefill computes - it is stopped, and the reply is cancelled', () => {
+  it('during prefill - it is stopped, and the reply ends with cancelled', () => {
     const { plane, send, load } = buildModel(PD)
     const { sink, handle } = send()
     handle.cancel('stop')
@@ -323,7 +323,7 @@ describe('PrefillRouter: cancellation', () => {
     expect(load()).toBe(0)
   })
 
-  it('client has left, KV is there - decode is reported and then stopped, so that no block leaks', () => {
+  it('the client left and KV is offered - decode is told and then stopped, so that no block leaks', () => {
     const { plane, send, load } = buildModel(PD)
     const { sink, handle } = send()
     handle.cancel('kill')
@@ -339,7 +339,7 @@ describe('PrefillRouter: cancellation', () => {
     expect(load()).toBe(0)
   })
 
-  it('both legs run - decode is asked to stop first, then prefill', () => {
+  it('both legs run - decode is stopped first, then prefill', () => {
     const { plane, send, load } = buildModel([BOOTSTRAP, card(2, 'decode')])
     const { sink, handle } = send()
     handle.cancel('stop')
@@ -351,7 +351,7 @@ describe('PrefillRouter: cancellation', () => {
     expect(load()).toBe(0)
   })
 
-  it('a worker that does not listen - is killed after the grace time', () => {
+  it('a worker that ignores the stop - is killed after the grace time', () => {
     const { plane, send, clock, load } = buildModel(PD, { deadlines: { cancelMs: 50 } })
     const { sink, handle } = send()
     plane.call(0).prefilled()

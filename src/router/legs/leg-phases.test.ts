@@ -16,7 +16,7 @@ function toldAfter(started: unknown): readonly unknown[] {
 }
 
 describe('Leg: phases', () => {
-  it('what the worker measured - start and transfer are reported in the time of this process', () => {
+  it("times measured by the worker - start and transfer are reported on this process's clock", () => {
     const now = 20
     const told = toldAfter({ queuedMs: 3, computeMs: 10, transfer: TRANSFER })
     expect(told).toMatchObject([
@@ -39,7 +39,7 @@ describe('Leg: phases', () => {
     ])
   })
 
-  it('a worker that measured more than there was - is believed up to that', () => {
+  it('a worker that reports more time than has passed - is limited to that', () => {
     expect(toldAfter({ queuedMs: 9, computeMs: 1000 })).toMatchObject([
       { kind: 'prefillStarted', queuedMs: 0 },
       { kind: 'prefillDone', elapsedMs: 20 },

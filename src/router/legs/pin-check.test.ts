@@ -18,7 +18,7 @@ function outcome(cards: typeof AGGREGATED, routing: RoutingHints, config: Router
   return { error, calls: plane.calls }
 }
 
-describe('pins that cannot be kept are 400', () => {
+describe('pins that cannot be followed are refused with 400', () => {
   it.each([
     ['an unknown backend', PD, { backendWorkerId: NINE }, 'no worker has the id 9'],
     ['an unknown decode worker', PD, { decodeWorkerId: NINE }, 'no worker has the id 9'],
@@ -56,17 +56,17 @@ describe('pins that cannot be kept are 400', () => {
     },
   )
 
-  it('an agg worker as decode worker of two legs', () => {
+  it('an agg worker as decode worker of two legs - is refused', () => {
     const { error } = outcome([...PD, card(3)], { decodeWorkerId: workerIdOf(3) })
     expect(error?.message).toContain('its mode is agg')
   })
 
-  it('also for a query', () => {
+  it('a query - is checked as well', () => {
     expect(outcome(PD, { decodeWorkerId: NINE, queryOnly: true }).error?.row.httpStatus).toBe(400)
   })
 })
 
-describe('pins that can be kept', () => {
+describe('pins that can be followed', () => {
   it.each([
     [PD, { backendWorkerId: TWO }, '2'],
     [PD, { decodeWorkerId: TWO }, '1'],
@@ -79,7 +79,7 @@ describe('pins that can be kept', () => {
     if (first !== null) expect(calls[0]?.workerId).toBe(first)
   })
 
-  it('a rank without a worker - only that rank of any worker', () => {
+  it('a rank without a worker - restricts to that rank of any worker', () => {
     const two = { engine: { dataParallelSize: 2 } }
     for (let i = 0; i < 5; i++) {
       const { calls } = outcome([card(1), card(2, 'agg', two)], { dpRank: 1 })
@@ -97,7 +97,7 @@ describe('required topology', () => {
   const at = (zone: string) => ({ topology: { zone } })
   const topology = { domain: 'zone', enforcement: 'required' } as const
 
-  it('a prefill worker without a decode worker in its domain is not chosen', () => {
+  it('a prefill worker without a decode worker in its domain - is not chosen', () => {
     const fleet = [
       card(1, 'prefill', at('a')),
       card(2, 'prefill', at('b')),
@@ -113,7 +113,7 @@ describe('required topology', () => {
     }
   })
 
-  it('a pinned decode worker decides the domain', () => {
+  it('a pinned decode worker - determines the domain', () => {
     const fleet = [
       card(1, 'prefill', at('a')),
       card(2, 'prefill', at('b')),
@@ -125,7 +125,7 @@ describe('required topology', () => {
     expect(plane.call(0).workerId).toBe('1')
   })
 
-  it('two pinned workers of two domains - 400, which no waiting would change', () => {
+  it('two pinned workers of different domains - 400, because a retry would not help', () => {
     const fleet = [
       card(1, 'prefill', at('a')),
       card(2, 'prefill', at('b')),
@@ -144,7 +144,7 @@ describe('required topology', () => {
     )
   })
 
-  it('a pinned prefill worker whose domain has no decode worker - the error says what is missing', () => {
+  it('a pinned prefill worker without a decode worker in its domain - the error says what is missing', () => {
     const fleet = [
       card(1, 'prefill', at('a')),
       card(2, 'prefill', at('b')),
@@ -157,7 +157,7 @@ describe('required topology', () => {
     expect(plane.calls).toHaveLength(0)
   })
 
-  it('nobody has a partner - the error says what is missing, and the self-check what is refused', () => {
+  it('no worker has a partner - the error says what is missing, and the self-check what is refused', () => {
     const fleet = [card(1, 'prefill', at('a')), card(2, 'decode', at('b'))]
     const { send, plane, router } = buildModel(fleet, { topology })
     expect(send().sink.errors[0]?.message).toContain('missing-taint')
@@ -191,14 +191,14 @@ describe('required topology', () => {
   )
 })
 
-describe('workers that do not say their block size', () => {
+describe('workers that do not report their block size', () => {
   const unknown = (id: number) => {
     const { engine, ...rest } = card(id)
     const { kvCacheBlockSize: _, ...others } = engine
     return { ...rest, engine: others }
   }
 
-  it('are routed to without KV, and the self-check says so', () => {
+  it('are routed to without KV awareness, and the self-check says so', () => {
     const { send, router } = buildModel([unknown(1), unknown(2)])
     send()
     const { sent } = send()
@@ -217,18 +217,18 @@ describe('workers that do not say their block size', () => {
     }
   }
 
-  it('foreign engines among them - are believed to hold what they were sent', () => {
+  it('remote engines among them - are assumed to cache what they were sent', () => {
     const { router } = buildModel([foreign(1), foreign(2)])
     expect(router.status().decode).toMatchObject({ knowsBlocks: true, blockSize: 16 })
     expect(router.status().selfCheck.join()).not.toContain('routing without KV')
   })
 
-  it('one that says its block size joins foreign engines - its size counts', () => {
+  it('a worker that reports its block size joins remote engines - its size is used', () => {
     const { router } = buildModel([foreign(1), card(2)])
     expect(router.status().decode.blockSize).toBe(card(2).engine.kvCacheBlockSize)
   })
 
-  it('`blockSize` says it for them', () => {
+  it('the option blockSize - supplies it', () => {
     const { send, router } = buildModel([unknown(1)], { blockSize: 4, useKvEvents: false })
     send()
     const { sent } = send()

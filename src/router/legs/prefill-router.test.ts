@@ -5,7 +5,7 @@ import { card, RecordingSink, request } from '../../../test/router/scripted-plan
 import { workerIdOf } from '../../base/index.ts'
 
 describe('PrefillRouter: states', () => {
-  it('not activated - requests go aggregated, and the reason is counted', () => {
+  it('not activated - requests run aggregated, and the reason is counted', () => {
     const { plane, router, send } = buildModel([card(2, 'decode')])
     const { sink } = send()
     expect(router.status().disaggregation.state).toBe('pending')
@@ -28,7 +28,7 @@ describe('PrefillRouter: states', () => {
     expect(send().sink.routed[0]?.phase).toBe('prefill')
   })
 
-  it('enforce - refuses instead of falling back and gates canServeRequests', () => {
+  it('enforce - refuses instead of falling back and affects canServeRequests', () => {
     const { router, send, plane } = buildModel([card(2, 'decode')], { enforceDisaggregation: true })
     expect(router.canServeRequests()).toBe(false)
     expect(send().sink.errors[0]?.code).toBe('backend.worker_unavailable')
@@ -46,7 +46,7 @@ describe('PrefillRouter: embeddings', () => {
     return sink
   }
 
-  it('one leg on a prefill worker - no decode, no KV expected there, the booking freed', () => {
+  it('one leg on a prefill worker - no decode, no cached KV expected, the booking is freed', () => {
     const model = buildModel(PD)
     const sink = embed(model)
     const call = model.plane.call(0)
@@ -59,7 +59,7 @@ describe('PrefillRouter: embeddings', () => {
     expect(again.sink.routed[0]?.overlapBlocks).toBe(0)
   })
 
-  it('without prefill workers, or where the client says - on the other pool', () => {
+  it('without prefill workers, or if the client names one - on the other pool', () => {
     const model = buildModel(PD)
     embed(model, { backendWorkerId: workerIdOf(2) })
     model.router.fleet.workerLeft(workerIdOf(1), 'gone')
@@ -69,7 +69,7 @@ describe('PrefillRouter: embeddings', () => {
 })
 
 describe('PrefillRouter: completed path', () => {
-  it('two legs - prefill makes one token, decode has the own limit and the hand-over', () => {
+  it("two legs - prefill makes one token, decode has the client's limit and the hand-over", () => {
     const { plane, send, load } = buildModel(PD)
     const { sink } = send()
     expect(plane.call(0).workerId).toBe('1')
@@ -96,7 +96,7 @@ describe('PrefillRouter: completed path', () => {
     expect(load()).toBe(0)
   })
 
-  it('decode override - no overlap credit, no reuse, no prefill tracking; others are kept', () => {
+  it('decode overrides - no overlap credit, no reuse, no prefill tracking; others are kept', () => {
     const { plane, send } = buildModel(PD)
     send({ overrides: { temperature: 0.5 } })
     plane.call(0).prefilled()
@@ -110,7 +110,7 @@ describe('PrefillRouter: completed path', () => {
 })
 
 describe('PrefillRouter: prefill request', () => {
-  it('minimum length - is lowered with the limit, and only there', () => {
+  it('minimum length - is lowered together with the limit', () => {
     const { plane, router } = buildModel(PD)
     const sent = request(16, {}, { stop: { maxTokens: 50, minTokens: 20 } })
     router.service.send(sent, new RecordingSink())
@@ -119,14 +119,14 @@ describe('PrefillRouter: prefill request', () => {
     expect(plane.call(1).request.stop).toEqual({ maxTokens: 50, minTokens: 20 })
   })
 
-  it('trace link - both legs carry it', () => {
+  it('trace context - is sent with both legs', () => {
     const { plane, router } = buildModel(PD)
     router.service.send(request(16, {}, { traceparent: '00-a-b-01' }), new RecordingSink())
     plane.call(0).prefilled()
     expect(plane.calls.map((call) => call.request.traceparent)).toEqual(['00-a-b-01', '00-a-b-01'])
   })
 
-  it('first token is the end - it is the answer, without the hand-over', () => {
+  it('the first token is the end - it is the reply, without the hand-over', () => {
     const { plane, send, load } = buildModel(PD)
     const { sink } = send()
     plane.call(0).sink.onChunk({ tokenIds: [2], finish: 'eos', prefillResult: {} })
@@ -167,21 +167,21 @@ describe('PrefillRouter: preselected workers', () => {
     }
   })
 
-  it('one worker for all - goes aggregated to it', () => {
+  it('one worker for both phases - runs aggregated there', () => {
     const { plane, send } = buildModel(FOUR)
     const { sink } = send({ backendWorkerId: workerIdOf(4) })
     expect(plane.call(0).workerId).toBe('4')
     expect(sink.routed[0]?.phase).toBe('aggregated')
   })
 
-  it('direct mode without an id - an error that names the header', () => {
+  it('direct mode without an id - the error names the header', () => {
     const { send } = buildModel(FOUR, { mode: 'direct' })
     expect(send().sink.errors[0]?.message).toContain('x-dynamo-prefill-instance-id')
     const ids = { prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(2) }
     expect(send(ids).sink.errors).toHaveLength(0)
   })
 
-  it('sessions - each phase has a binding of its own', () => {
+  it('sessions - each phase has its own binding', () => {
     const { plane, send } = buildModel(FOUR, { session: { ttlSeconds: 60 } })
     const run = (sessionId: string): string => {
       send({ sessionId })

@@ -40,7 +40,7 @@ describe('WorkerRouter: load', () => {
     expect(rank()).toMatchObject({ activeRequests: 0, activeDecodeBlocks: 0 })
   })
 
-  it('freed before the end is told - whoever asks in between sees no load', () => {
+  it('freed before the end is reported - a query in between sees no load', () => {
     const { plane, service } = build({})
     const seen: (number | undefined)[] = []
     const sink = new RecordingSink()
@@ -50,7 +50,7 @@ describe('WorkerRouter: load', () => {
     expect(seen).toEqual([0])
   })
 
-  it('output blocks - grow with the tokens, and weigh less towards the expected end', () => {
+  it('output blocks - grow with the tokens, and count less towards the expected end', () => {
     const { plane, service, send } = build({ trackOutputBlocks: true })
     const blocks = () => service.status().ranks[0]?.activeDecodeBlocks
     send()
@@ -62,7 +62,7 @@ describe('WorkerRouter: load', () => {
     expect(blocks()).toBe(Math.round(6 * 0.5))
   })
 
-  it('nothing after the end - a late token reaches nobody', () => {
+  it('after the end - a late token is ignored', () => {
     const { plane, send } = build({})
     const { sink, handle } = send()
     plane.call(0).finish()
@@ -72,7 +72,7 @@ describe('WorkerRouter: load', () => {
     expect([sink.ends, sink.tokens.length]).toEqual([1, 0])
   })
 
-  it('a worker that cannot be reached - is left out until it is heard of', () => {
+  it('an unreachable worker - is excluded until its next report', () => {
     const { plane, router, send } = build({ mode: 'round-robin' }, 2)
     send()
     plane.call(0).fail('transport.cannot_connect')
@@ -86,7 +86,7 @@ describe('WorkerRouter: load', () => {
 })
 
 describe('WorkerRouter: queue', () => {
-  it('waits when every worker is busy, goes when one has capacity', () => {
+  it('requests queue while every worker is busy, and are sent when one has capacity', () => {
     const { plane, clock, service, send } = build(FULL)
     send()
     const { sink } = send()
@@ -113,7 +113,7 @@ describe('WorkerRouter: queue', () => {
     expect(order().slice(1)).toEqual(expected.map((n) => ids[n - 1]))
   })
 
-  it('strict priority goes before everything, priority is a head start in seconds', () => {
+  it('strict priority goes first, priority is a head start in seconds', () => {
     const { plane, clock, send, order } = build(FULL)
     send()
     const first = send().sent.requestId
@@ -124,7 +124,7 @@ describe('WorkerRouter: queue', () => {
     expect(order().slice(1)).toEqual([strict, jumped, first])
   })
 
-  it('tenants - one with many requests does not hold up the others', () => {
+  it('tenants - one with many requests does not delay the others', () => {
     const { plane, send, order } = build(FULL)
     send()
     const many = [1, 2, 3].map(() => send({ tenantId: 'a' }).sent.requestId)
@@ -133,7 +133,7 @@ describe('WorkerRouter: queue', () => {
     expect(order().slice(1)).toEqual([many[0], one, many[1], many[2]])
   })
 
-  it('classes - deficit round robin shares by tokens', () => {
+  it('classes - deficit round robin shares capacity by tokens', () => {
     const { plane, send } = build({
       policyClasses: [
         { name: 'default', prefillBusyThreshold: 0 },
@@ -151,7 +151,7 @@ describe('WorkerRouter: queue', () => {
     expect(classes.slice(0, 9).filter((name) => name === 'a')).toHaveLength(6)
   })
 
-  it('families - the uncached length decides between the classes of one', () => {
+  it('families - the uncached length selects the class', () => {
     const { send, service } = build({
       policyClasses: [
         { name: 'short', family: 'default', prefillBusyThreshold: 0, requestLimitPerWorker: 1 },
@@ -165,7 +165,7 @@ describe('WorkerRouter: queue', () => {
     expect(service.status().queuedRequests).toBe(4)
   })
 
-  it('a pinned request - waits for its own worker only', () => {
+  it('a pinned request - waits only for its own worker', () => {
     const { plane, send } = build(FULL, 2)
     send({ backendWorkerId: workerIdOf(1) })
     send({ backendWorkerId: workerIdOf(2) })
@@ -176,7 +176,7 @@ describe('WorkerRouter: queue', () => {
     expect(plane.call(2).request.requestId).toBe(other.sent.requestId)
   })
 
-  it('bounds - the refusal carries limit, current value and a time to retry', () => {
+  it('limits - the refusal contains limit, current value and a retry time', () => {
     const { send } = build({ ...FULL, maxQueuedRequests: 1 })
     send()
     send()
@@ -196,7 +196,7 @@ describe('WorkerRouter: queue', () => {
     })
   })
 
-  it('time in the queue - ends with an error that names the stage', () => {
+  it('queue deadline - ends with an error that names the stage', () => {
     const { clock, service, send } = build({
       ...FULL,
       deadlines: { queueMs: 100, firstTokenMs: 0 },
@@ -209,7 +209,7 @@ describe('WorkerRouter: queue', () => {
     expect(service.status().queuedRequests).toBe(0)
   })
 
-  it('cancelled while it waits - never reaches a worker', () => {
+  it('cancelled in the queue - never reaches a worker', () => {
     const { plane, send, service } = build(FULL)
     send()
     const { sink, handle } = send()
@@ -220,7 +220,7 @@ describe('WorkerRouter: queue', () => {
     expect(service.status()).toMatchObject({ queuedRequests: 0, activeRequests: 0 })
   })
 
-  it('a worker that ends with cancelled, unasked - has failed; asked - has obeyed', () => {
+  it('a worker that ends with cancelled - has failed if it was not asked to', () => {
     const { plane, send } = build({})
     const unasked = send()
     plane.call(0).finish('cancelled')
@@ -235,7 +235,7 @@ describe('WorkerRouter: queue', () => {
     expect([asked.sink.finish, asked.sink.errors]).toEqual(['cancelled', []])
   })
 
-  it('close - what waits is refused', () => {
+  it('close - queued requests are refused', () => {
     const { service, send } = build(FULL)
     send()
     const { sink } = send()
@@ -243,7 +243,7 @@ describe('WorkerRouter: queue', () => {
     expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
   })
 
-  it('close - sends nobody on in the place of another, and keeps no timer', () => {
+  it('close - does not send one queued request in place of another, and leaves no timer', () => {
     const { clock, plane, service, send } = build(FULL, 2)
     send()
     send()
@@ -263,7 +263,7 @@ describe('WorkerRouter: sessions', () => {
   const session = { session: { ttlSeconds: 10 } }
   const s = { sessionId: 's' }
 
-  it('hard - the session stays where it began, past the cost', () => {
+  it('hard affinity - the session stays on its worker, regardless of cost', () => {
     const { plane, send } = build(session, 2)
     send(s)
     const home = plane.call(0).workerId
@@ -286,7 +286,7 @@ describe('WorkerRouter: sessions', () => {
     expect(plane.call(2).workerId).not.toBe(plane.call(0).workerId)
   })
 
-  it('idle time over - counts no longer, whether the session comes back or not', () => {
+  it('idle time over - the binding is dropped, whether the session returns or not', () => {
     const { plane, clock, service, send } = build(session)
     send(s)
     plane.call(0).finish()
@@ -306,14 +306,14 @@ describe('WorkerRouter: sessions', () => {
     expect(plane.call(1).workerId).not.toBe(home)
   })
 
-  it('failure - the binding goes with it', () => {
+  it('failure - drops the binding', () => {
     const { plane, service, send } = build(session, 2)
     send(s)
     plane.call(0).fail('backend.unknown')
     expect(service.sessionCount).toBe(0)
   })
 
-  it('soft - elsewhere when its worker cannot take it', () => {
+  it('soft affinity - another worker if its own cannot take the request', () => {
     const { plane, send } = build(
       { session: { ttlSeconds: 10, soft: true }, busy: { activePrefillTokens: 5 } },
       2,
@@ -323,7 +323,7 @@ describe('WorkerRouter: sessions', () => {
     expect(new Set(plane.calls.map(({ workerId }) => workerId)).size).toBe(2)
   })
 
-  it('opened and closed by the request - without any configuration', () => {
+  it('opened and closed by the request - works without configuration', () => {
     const { plane, service, send } = build({}, 2)
     send(s)
     expect(service.sessionCount).toBe(0)
@@ -336,7 +336,7 @@ describe('WorkerRouter: sessions', () => {
     expect(service.sessionCount).toBe(0)
   })
 
-  it('named worker - goes before the binding', () => {
+  it('a named worker - takes precedence over the binding', () => {
     const { plane, send } = build(session, 2)
     send(s)
     const other = workerIdOf(plane.call(0).workerId === '1' ? 2 : 1)
@@ -344,7 +344,7 @@ describe('WorkerRouter: sessions', () => {
     expect(plane.call(1).workerId).toBe(other)
   })
 
-  it('bound - the binding that was idle longest goes first', () => {
+  it('limit - the binding that was idle longest is dropped first', () => {
     const { plane, service, send } = build({ session: { ttlSeconds: 10, maxSessions: 2 } })
     for (const sessionId of ['a', 'b', 'c']) {
       send({ sessionId })
@@ -353,7 +353,7 @@ describe('WorkerRouter: sessions', () => {
     expect(service.sessionCount).toBe(2)
   })
 
-  it('query - binds nothing', () => {
+  it('query - creates no binding', () => {
     const { service, send, plane } = build(session)
     send({ ...s, queryOnly: true })
     expect([service.sessionCount, plane.calls.length]).toEqual([0, 0])

@@ -114,7 +114,7 @@ describe('ActiveSequences', () => {
     },
   )
 
-  it('any interleaving of ends - load returns to zero', () => {
+  it('any interleaving of ends - the load returns to zero', () => {
     const prompts = fc.array(fc.integer({ min: 0, max: 2 }), { maxLength: 6 })
     const action = fc.record({
       kind: fc.constantFrom('add', 'add', 'prefill', 'output', 'free', 'free-twice', 'drop'),
@@ -155,7 +155,7 @@ describe('ActiveSequences', () => {
     )
   })
 
-  it('distinct blocks - what the tree counts is what a set would', () => {
+  it('distinct blocks - the tree counts like a set', () => {
     const bits = fc.array(fc.integer({ min: 0, max: 1 }), { maxLength: 8 })
     const prompts = fc.array(bits, { maxLength: 30, size: 'max' })
     fc.assert(

@@ -30,7 +30,7 @@ describe('AnswerCheck', () => {
     expect(compared(forecast, cached)).toBe(off)
   })
 
-  it('a prompt that is held whole - its last block is computed again, which is not off', () => {
+  it('a completely cached prompt - its last block is computed again, which is not counted as off', () => {
     expect(compared(160, 144, 160)).toBe(0)
     expect(compared(160, 128, 160)).toBe(0)
     expect(compared(160, 127, 160)).toBe(1)
@@ -50,7 +50,7 @@ describe('AnswerCheck', () => {
     expect(check.status().forecasts).toBe(0)
   })
 
-  it('decode legs - are counted by what the engine tells of the KV', () => {
+  it('decode legs - are counted by what the engine reports about the KV', () => {
     const check = new AnswerCheck()
     const forecast = { phase: 'decode' as const, promptTokens: 9, cachedTokens: 0, isKnown: true }
     for (const engineData of [{ kv_moved: true }, { kv_moved: false }, {}, undefined]) {

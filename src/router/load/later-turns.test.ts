@@ -13,7 +13,7 @@ describe('LaterTurns', () => {
     for (let slot = 0; slot < 20; slot++) turns.join(slot)
   })
 
-  /** A prompt of the blocks before and one more. */
+  /** A prompt with the given blocks and one more. */
   function behind(before: readonly number[] = []): number[] {
     return [...before, nextHash++ * 2_654_435_761, nextHash++]
   }
@@ -30,7 +30,7 @@ describe('LaterTurns', () => {
     return { turn, expected }
   }
 
-  /** `count` sessions, one after the other, of so many turns each. */
+  /** `count` sessions, one after the other, with this many turns each. */
   function sessions(count: number, length: number, isNamed = false, fromMs = 0): number {
     let atMs = fromMs
     for (let i = 0; i < count; i++) {
@@ -44,12 +44,12 @@ describe('LaterTurns', () => {
     return atMs
   }
 
-  it('nothing is known - who names a session has more to say, others have not', () => {
+  it('nothing measured - further turns are expected only for requests with a session id', () => {
     expect(send(behind()).expected).toBe(0)
     expect(send(behind(), { isNamed: true }).expected).toBeGreaterThan(1)
   })
 
-  it('sessions of five turns without a name - further turns are expected, after the first and after later ones', () => {
+  it('sessions of five turns without an id - further turns are expected, after the first and after later ones', () => {
     const nowMs = sessions(200, 5)
     const first = behind()
     const { expected } = send(first, { atMs: nowMs })
@@ -63,7 +63,7 @@ describe('LaterTurns', () => {
     expect(turns.newTokens).toBeCloseTo(BLOCK, 0)
   })
 
-  it('sessions that have just begun - those that have gone on already count at once', () => {
+  it('sessions that have just begun - those already continued count at once', () => {
     let begun = Array.from({ length: 100 }, () => behind())
     for (const blocks of begun) send(blocks)
     expect(send(behind(), { atMs: 400 }).expected).toBe(0)
@@ -76,17 +76,17 @@ describe('LaterTurns', () => {
     expect(expected).toBeLessThan(1)
   })
 
-  it('sessions without end - no more than three turns count', () => {
+  it('endless sessions - at most three turns count', () => {
     sessions(2, 400)
     expect(send(behind(), { atMs: 900_000, isNamed: true }).expected).toBeLessThan(3.001)
   })
 
-  it('names that stand for one request each - nothing is expected of them any more', () => {
+  it('session ids used once each - no further turns are expected', () => {
     const nowMs = sessions(300, 1, true)
     expect(send(behind(), { atMs: nowMs, isNamed: true }).expected).toBeLessThan(0.1)
   })
 
-  it('a common prefix that prompts end with - is nobody’s turn', () => {
+  it('a common prefix at which prompts end - is not a turn of a session', () => {
     const prefix = behind()
     send(prefix)
     for (let i = 1; i < 10; i++) send(prefix, { atMs: 10 * i, isNew: false })
@@ -107,13 +107,13 @@ describe('LaterTurns', () => {
     expect(turns.bound[5]).toBeGreaterThan(0.5)
   })
 
-  it('a session that is silent for long - is bound to nothing', () => {
+  it('a session that is silent for long - is not bound', () => {
     send(behind(), { slot: 2, isNamed: true })
     send(behind(), { slot: 4, atMs: 60_000 })
     expect(turns.bound[2]).toBe(0)
   })
 
-  it('a rank that leaves - its slot begins anew, and late turns of its sessions do not count against it', () => {
+  it('a rank that leaves - its slot starts fresh, and late turns of its sessions do not affect it', () => {
     const first = behind()
     send(first, { slot: 19, isNamed: true })
     turns.leave(19)
@@ -124,7 +124,7 @@ describe('LaterTurns', () => {
     expect(turns.bound[19]).toBe(bound)
   })
 
-  it('more sessions at once than there are marks - the oldest are forgotten', () => {
+  it('more sessions than marks - the oldest are dropped', () => {
     const first = behind()
     send(first, { isNamed: true })
     for (let i = 0; i < 20_000; i++) send(behind(), { slot: 1, isNamed: true })

@@ -6,8 +6,8 @@ import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { KvTier } from '../../kv/index.ts'
 
-describe('KvRouter: holdings', () => {
-  it('predict on route - siblings of a burst go to the same worker', () => {
+describe('KvRouter: cached blocks', () => {
+  it('prediction on routing - a burst with a common prefix goes to the same worker', () => {
     const { router, clock } = buildPool({ predictedTtlSeconds: 5 })
     for (const id of [1, 2, 3]) router.workerJoined(card(id))
     const first = selected(router, 400)
@@ -27,7 +27,7 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 16).overlapBlocks).toBe(4)
   })
 
-  it('no events promised - a worker is believed to hold what it was sent, and a burst stays together', () => {
+  it('no events announced - a worker is assumed to cache what it was sent, and a burst stays together', () => {
     const { router } = buildPool()
     for (const id of [1, 2, 3]) router.workerJoined(card(id, 'agg', { publishesKvEvents: false }))
     const first = selected(router, 400)
@@ -36,7 +36,7 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 400).overlapBlocks).toBe(100)
   })
 
-  it('no events, known capacity - what was sent longest ago goes when the capacity is used, not by time', () => {
+  it('no events, known capacity - the oldest prompts are dropped when the capacity is used, not by time', () => {
     const { router, clock } = buildPool()
     const engine = { totalKvBlocks: 20 }
     router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
@@ -49,7 +49,7 @@ describe('KvRouter: holdings', () => {
     expect(held).toEqual([0, 10, 10])
   })
 
-  it('no events, capacity not known - what was sent counts for its time', () => {
+  it('no events, unknown capacity - prompts count for their TTL', () => {
     const { router, clock } = buildPool({ approximateTtlSeconds: 120 })
     const engine = { totalKvBlocks: 0 }
     router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
@@ -60,7 +60,7 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 40).overlapBlocks).toBe(0)
   })
 
-  it('events promised, none come - believed after some prompts, until the first event', () => {
+  it('events announced, none received - estimates are used after some prompts, until the first event', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     for (let i = 0; i < 8; i++) {
@@ -73,7 +73,7 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 16).overlapBlocks).toBe(0)
   })
 
-  it('tiers - host and disk blocks count by their weights, behind those of the device', () => {
+  it('tiers - host and disk blocks count by their weights, after those of the device', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     const [event] = storedTokens(tokensFrom(0, 32)).events
@@ -103,7 +103,7 @@ describe('KvRouter: holdings', () => {
     expect(answer.overlapBlocks).toBe(8)
   })
 
-  it('worker left - its blocks, load and bookings go with it', () => {
+  it('worker left - its blocks, load and bookings are removed', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     router.workerJoined(card(2))
@@ -131,7 +131,7 @@ describe('KvRouter: holdings', () => {
 })
 
 describe('KvRouter: a shared cache', () => {
-  it('ranges - what lies behind the device counts, by the multiplier, and the record says so', () => {
+  it('ranges - blocks not on the device count by the multiplier, and the record says so', () => {
     const asked: number[] = []
     const { router } = buildPool({
       sharedCacheMultiplier: 0.5,
@@ -157,7 +157,7 @@ describe('KvRouter: a shared cache', () => {
     expect(asked).toEqual([8])
   })
 
-  it('multiplier 0, of the router or of the request - it is not asked', () => {
+  it('multiplier 0, of the router or the request - the cache is not queried', () => {
     const never = { sharedCache: () => expect.unreachable() }
     const off = buildPool(never).router
     off.workerJoined(card(1))

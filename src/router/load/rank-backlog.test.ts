@@ -13,7 +13,7 @@ function send(load: RankBacklog, ms: number, nowMs: number, { isLong = false, st
 }
 
 describe('RankBacklog', () => {
-  it('prompts behind each other - a wait that grows with each and decays with time', () => {
+  it('several prompts - a wait that grows with each and decays with time', () => {
     const load = backlog()
     expect(load.waitMs(0, 0, 0)).toBe(0)
     send(load, 100, 0)
@@ -34,14 +34,14 @@ describe('RankBacklog', () => {
     expect(load.waitMs(0, 300, 0)).toBe(0)
   })
 
-  it('late - takes as long again, and never looks idle', () => {
+  it('overdue - is expected to take as long again, and never looks idle', () => {
     const load = backlog()
     send(load, 100, 0)
     expect(load.waitMs(0, 100, 0)).toBe(10)
     expect(load.waitMs(0, 400, 0)).toBe(300)
   })
 
-  it('longer than a step - waits with those that come while it is computed', () => {
+  it('longer than a step - waits with prompts that arrive during its computation', () => {
     const load = backlog()
     send(load, 100, 0, { isLong: true })
     expect(load.waiting[0]).toBe(1)
@@ -49,7 +49,7 @@ describe('RankBacklog', () => {
     expect(load.waiting[0]).toBe(0)
   })
 
-  it('the step under way has not ended - the next prompt is computed with the first, the one after that step waits', () => {
+  it('a step in progress - the next prompt is computed with the first, the one after that step waits', () => {
     const load = backlog()
     send(load, 30, 0, { stepMs: 10 })
     expect(load.joinShare(0, 0)).toBe(1)
@@ -66,13 +66,13 @@ describe('RankBacklog', () => {
     expect(load.joinShare(0, 40)).toBe(0)
   })
 
-  it('nobody decodes there - a prompt begins at once, and none joins it', () => {
+  it('nothing decodes - a prompt begins at once, and none joins it', () => {
     const load = backlog()
     send(load, 30, 0)
     expect(load.joinShare(0, 0)).toBe(0)
   })
 
-  it('share of prompts - what they took of late, and it fades; never all of the time', () => {
+  it('prefill share - recent time spent on prefill, decaying, and never all of the time', () => {
     const load = backlog()
     expect(load.promptShare(0, 0)).toBe(0)
     send(load, 200, 0)
@@ -86,7 +86,7 @@ describe('RankBacklog', () => {
     expect(load.promptShare(0, 60_000)).toBe(0)
   })
 
-  it('others - what a rank reports beyond our own, until that has passed', () => {
+  it('other routers - load that a rank reports beyond our own, until it has passed', () => {
     const load = backlog()
     load.others(0, 3, 80, 1000)
     expect(load.waitMs(0, 1030, 0)).toBe(50)
@@ -94,7 +94,7 @@ describe('RankBacklog', () => {
     expect(load.runningOn(0)).toBe(3)
   })
 
-  it('integrals - requests and contexts over time; a rank that joins again begins anew', () => {
+  it('integrals - requests and contexts over time; a rank that joins again starts from zero', () => {
     const load = backlog()
     load.add(0, 100, 0)
     load.add(0, 300, 10)
@@ -110,7 +110,7 @@ describe('RankBacklog', () => {
     expect(load.at(0, 0).requestMs).toBe(0)
   })
 
-  it('how much longer output takes by prompts - is 1 / (1 − their share), at any age and load', () => {
+  it('stretch of decode - is 1 / (1 − prefill share), at any age and load', () => {
     const backlog = new RankBacklog()
     backlog.join(0)
     const stretchAt = (nowMs: number): number =>

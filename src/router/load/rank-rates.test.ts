@@ -9,7 +9,7 @@ describe('FadingFit', () => {
     return fit.coefficients
   }
 
-  it('finds the line that the observations lie on', () => {
+  it('finds the line through the observations', () => {
     const [intercept, slope] = fitted(Array.from({ length: 50 }, (_, x) => [x, 7 + 2 * x]))
     expect(intercept).toBeCloseTo(7, 1)
     expect(slope).toBeCloseTo(2, 2)
@@ -44,7 +44,7 @@ describe('FadingFit', () => {
 })
 
 describe('RankRates', () => {
-  it('first tokens of prompts without anything to compute or to wait for - rates stay numbers', () => {
+  it('first tokens without anything to compute or wait for - rates stay finite', () => {
     const rates = new RankRates()
     rates.join(0)
     // All of it is explained by steps: nothing is left for the prompt itself.
@@ -53,7 +53,7 @@ describe('RankRates', () => {
     expect(Number.isFinite(rates.predictedTtftMs(0, 100, 10, 10))).toBe(true)
   })
 
-  it('steps that hardly differ - are not mistaken for what every prompt takes', () => {
+  it('steps that hardly vary - are not attributed to the fixed prefill cost', () => {
     const rates = new RankRates()
     rates.join(0)
     for (let i = 0; i < 600; i++) {
@@ -76,7 +76,7 @@ describe('RankRates', () => {
     }
   }
 
-  it('each rank has its own pace, a new one that of the pool, the next in its slot too', () => {
+  it('each rank has its own speed, a new one that of the pool, also when it reuses a slot', () => {
     const rates = new RankRates()
     for (const slot of [0, 1]) rates.join(slot)
     for (let round = 0; round < 8; round++) {
@@ -96,7 +96,7 @@ describe('RankRates', () => {
     expect(rates.perTokenMs(1)).toBe(rates.perTokenMs(20))
   })
 
-  it('ranks that differ by chance only - are the same', () => {
+  it('ranks that differ only by noise - get the same speed', () => {
     const rates = new RankRates()
     for (let slot = 0; slot < 4; slot++) rates.join(slot)
     for (let i = 0; i < 400; i++) {
@@ -106,7 +106,7 @@ describe('RankRates', () => {
     expect(Array.from(rates.prefillFactor.slice(0, 4))).toEqual([1, 1, 1, 1])
   })
 
-  it('who was slow and is no longer used - is taken for one of the pool again', () => {
+  it('a slow rank that is no longer used - is assumed to be average again', () => {
     const rates = new RankRates()
     for (const slot of [0, 1]) rates.join(slot)
     observe(rates, 0, 1)
@@ -117,7 +117,7 @@ describe('RankRates', () => {
     expect(rates.prefillFactor[1]).toBeLessThan(1.5)
   })
 
-  it('waiting, and steps of those that decode - are told from the prompt', () => {
+  it('waiting and decode steps - are separated from prefill time', () => {
     const rates = new RankRates()
     rates.join(0)
     for (let i = 0; i < 300; i++) {
@@ -129,7 +129,7 @@ describe('RankRates', () => {
     expect(rates.predictedTtftMs(0, 500, 40, 2)).toBeCloseTo(20 + 50 + 20 + 4, 0)
   })
 
-  it('steps, outputs, reuse - as they were', () => {
+  it('steps, outputs, reuse - are learned', () => {
     const rates = new RankRates()
     rates.join(0)
     for (let i = 0; i < 300; i++)
@@ -142,7 +142,7 @@ describe('RankRates', () => {
     expect(rates.reuseShare).toBeCloseTo(0.75, 6)
   })
 
-  it('the error of what it predicts - falls as it learns; far off, it is not gone by until it is near again', () => {
+  it('prediction error - falls while learning; if large, predictions are not used until it is small again', () => {
     const rates = new RankRates()
     rates.join(0)
     expect(rates.ttftError).toBeNull()
@@ -158,7 +158,7 @@ describe('RankRates', () => {
     expect(rates.isLost).toBe(false)
   })
 
-  it('times that grow faster than they are learned - predictions are lost, although each is off by less than what comes', () => {
+  it('times that grow faster than they are learned - predictions are not used, although each is off by less than the measured time', () => {
     const rates = new RankRates()
     rates.join(0)
     observe(rates, 0, 3, 100)

@@ -12,8 +12,8 @@ const refused: KvEvent = {
   tier: 'device',
 }
 
-describe('KvRouter: a snapshot after a refusal', () => {
-  it('is asked for once, then after a wait that doubles, and at once again after a quiet time', () => {
+describe('KvRouter: a snapshot after rejected events', () => {
+  it('is requested once, then after a wait that doubles, and at once after a quiet time', () => {
     const { router, clock } = buildPool()
     const worker = workerIdOf(1)
     router.workerJoined(card(1))

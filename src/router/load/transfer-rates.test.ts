@@ -15,23 +15,23 @@ function measured(rates = new TransferRates(), count = 40, msPerToken = 0.05) {
 }
 
 describe('TransferRates', () => {
-  it('nothing measured - what is assumed', () => {
+  it('nothing measured - the assumed time', () => {
     expect(new TransferRates().predictMs(PAIR, 1000, 123, 0)).toBe(123)
   })
 
-  it('learned - a start and a rate, also for lengths that were not seen', () => {
+  it('learned - a fixed time and a rate, also for unseen lengths', () => {
     const rates = measured()
     expect(rates.predictMs(PAIR, 10_000, 1, 40)).toBeCloseTo(530, -1)
     expect(rates.predictMs(PAIR, 0, 1, 40)).toBeCloseTo(30, -1)
   })
 
-  it('no transfer for a while - half of it is what was assumed, then nearly all', () => {
+  it('no transfer for a while - half of the prediction is the assumed time, later nearly all', () => {
     const rates = measured()
     expect(rates.predictMs(PAIR, 10_000, 1, 39 + HALF_LIFE_MS)).toBeCloseTo(265, -1)
     expect(rates.predictMs(PAIR, 10_000, 1, 39 + 20 * HALF_LIFE_MS)).toBeCloseTo(1, 0)
   })
 
-  it('one that hangs - moves the rate by a bounded step; a clock that steps back is no negative time', () => {
+  it('a transfer that hangs - changes the rate by a limited step; a clock that goes back gives no negative time', () => {
     const rates = measured()
     rates.arrived(PAIR, 1000, 1e9, 40)
     expect(rates.predictMs(PAIR, 1000, 1, 40)).toBeLessThan(400)
@@ -57,7 +57,7 @@ describe('TransferRates: pairs', () => {
     return rates
   }
 
-  it('best place behind a worker - of those with room, or that nothing is known of', () => {
+  it('best receiver of a worker - among those with capacity or without measurements', () => {
     const rates = twoPairs()
     const bestOf = (places: number, hasRoom: (id: string) => boolean, atMs: number) =>
       rates.best(places, hasRoom, atMs)?.factorTo(workerIdOf(1)) ?? Number.NaN
@@ -72,7 +72,7 @@ describe('TransferRates: pairs', () => {
     expect(rates.best(2, () => true, 4000)?.factorTo(workerIdOf(9))).toBe(1)
   })
 
-  it('each by its own rate; a pair that nothing is known of lies between them', () => {
+  it('each pair has its own rate; an unknown pair is in between', () => {
     const rates = twoPairs()
     const of = (pair: typeof PAIR) => rates.predictMs(pair, 2000, 1, 80)
     expect(of(SLOW)).toBeGreaterThan(700)
@@ -85,7 +85,7 @@ describe('TransferRates: pairs', () => {
     expect(of(pairOf(3, 1))).toBe(of(pairOf(4, 5)))
   })
 
-  it('a pair that is not used any more - becomes like the others, and is tried again', () => {
+  it('a pair that is no longer used - becomes average, and is tried again', () => {
     const rates = twoPairs()
     for (let i = 0; i < 40; i++) rates.arrived(PAIR, 2000, 100, 80 + i * HALF_LIFE_MS)
     expect(rates.predictMs(SLOW, 2000, 1, 80 + 40 * HALF_LIFE_MS)).toBeLessThan(150)

@@ -22,7 +22,7 @@ function fleet(workers: number, config: RouterOptions = {}, maxNumSeqs = 2) {
 }
 
 describe('the queue inside a worker', () => {
-  it('at the bound the others wait in the router, and go one by one', () => {
+  it('at its limit - further requests queue in the router and are sent one by one', () => {
     const { plane, send, pool } = fleet(1)
     for (let i = 0; i < 5; i++) send()
     expect([plane.calls.length, pool().queuedRequests]).toEqual([3, 2])
@@ -33,7 +33,7 @@ describe('the queue inside a worker', () => {
     expect([plane.calls.length, pool().queuedRequests]).toEqual([5, 0])
   })
 
-  it('what another frontend has sent counts: the report fills the worker', () => {
+  it('requests of another frontend - count: the report fills the worker', () => {
     const { plane, send, pool, router } = fleet(1)
     router.fleet.load(workerIdOf(1), report(2, 0))
     send()
@@ -43,7 +43,7 @@ describe('the queue inside a worker', () => {
     expect([plane.calls.length, pool().queuedRequests]).toEqual([2, 0])
   })
 
-  it('a worker that lacks capacity says so by its own queue, whatever its batch', () => {
+  it('a worker that lacks KV blocks - is full by its own queue, whatever its batch', () => {
     const { plane, send, pool, router } = fleet(1, {}, 100)
     router.fleet.load(workerIdOf(1), report(3, 1))
     send()
@@ -52,7 +52,7 @@ describe('the queue inside a worker', () => {
     expect(plane.calls.length).toBe(1)
   })
 
-  it('two batches of prompts on their way are enough', () => {
+  it('two batches of prompts in flight - are enough', () => {
     const engine = { maxNumSeqs: 100, maxNumBatchedTokens: 20 }
     const { plane, send, router } = buildModel([card(1, 'agg', { engine })], { engineQueue: 1 })
     for (let i = 0; i < 5; i++) send()
@@ -62,19 +62,19 @@ describe('the queue inside a worker', () => {
     expect(router.status().decode.ranks[0]).toMatchObject({ full: true, activePrefillTokens: 48 })
   })
 
-  it('null - no bound', () => {
+  it('null - no limit', () => {
     const { plane, send } = fleet(1, { engineQueue: null })
     for (let i = 0; i < 50; i++) send()
     expect(plane.calls.length).toBe(50)
   })
 
-  it('a worker that says nothing of its batch - no bound', () => {
+  it('a worker that does not report its batch size - no limit', () => {
     const { plane, send } = buildModel([card(1, 'agg')], { engineQueue: 1 })
     for (let i = 0; i < 50; i++) send()
     expect(plane.calls.length).toBe(50)
   })
 
-  it('full - others are taken before it, and the record says why', () => {
+  it('full - other workers are preferred, and the record says why', () => {
     const { plane, send, router } = fleet(2)
     router.fleet.load(workerIdOf(1), report(3, 0))
     const { sent } = send()
@@ -83,7 +83,7 @@ describe('the queue inside a worker', () => {
     expect(record?.excluded).toEqual([{ workerId: '1', dpRank: 0, reason: 'full' }])
   })
 
-  it('pinned to a full worker - waits for it, and delays no other', () => {
+  it('pinned to a full worker - waits for it, and delays no other request', () => {
     const { plane, send, router, pool } = fleet(2)
     router.fleet.load(workerIdOf(1), report(3, 0))
     send({ backendWorkerId: workerIdOf(1) })
@@ -94,7 +94,7 @@ describe('the queue inside a worker', () => {
     expect(plane.call(1).workerId).toBe('1')
   })
 
-  it('a prefill waits while no worker could decode it', () => {
+  it('a prefill - waits while no decode worker has capacity', () => {
     const decode = card(2, 'decode', { engine: { maxNumSeqs: 1 } })
     const { plane, send, router } = buildModel([card(1, 'prefill'), decode], { engineQueue: 1 })
     router.fleet.load(workerIdOf(2), report(2, 0))
@@ -106,7 +106,7 @@ describe('the queue inside a worker', () => {
 })
 
 describe('two routers on one fleet', () => {
-  it('the cost is of what is booked here or reported, whichever is more', () => {
+  it('the cost - uses the larger of booked and reported load', () => {
     const { plane, send, router } = fleet(2, {}, 100)
     router.fleet.load(workerIdOf(1), report(12, 0, 100, 40))
     for (let i = 0; i < 8; i++) send({}, 8)
@@ -124,7 +124,7 @@ describe('two routers on one fleet', () => {
 describe('a full queue', () => {
   const high: RoutingHints = { strictPriority: 1 }
 
-  it('gives up its lowest class first, the last of it', () => {
+  it('drops the last request of the lowest class first', () => {
     const { send, pool } = fleet(1, { maxQueuedRequests: 2 })
     for (let i = 0; i < 3; i++) send()
     const first = send()
@@ -142,7 +142,7 @@ describe('a full queue', () => {
     expect(third.sink.errors[0]?.code).toBe('capacity.exhausted')
   })
 
-  it('of a class - the same inside that class', () => {
+  it('full queue of a class - drops within that class', () => {
     const policyClasses = [{ name: 'a', requestLimitPerWorker: 1 }, { name: 'default' }]
     const { send } = fleet(1, { policyClasses })
     for (let i = 0; i < 3; i++) send()
@@ -155,7 +155,7 @@ describe('a full queue', () => {
 })
 
 describe('overload', () => {
-  /** Offers so many requests in each tenth of a second, while the worker ends one of them. */
+  /** Offers this many requests per tenth of a second, while the worker completes one of them. */
   function flood(perTick: number, ticks: number, routing: RoutingHints = {}) {
     const model = fleet(1)
     const sent: ReturnType<typeof model.send>[] = []
@@ -165,16 +165,16 @@ describe('overload', () => {
       if (next < model.plane.calls.length) model.plane.call(next++).finish()
       model.clock.advance(100)
     }
-    // The last one has left a place.
+    // The last completion has freed a place.
     for (let i = 1; i < perTick; i++) sent.push(model.send(routing))
     return { ...model, sent, refused: sent.filter(({ sink }) => sink.errors.length > 0) }
   }
 
-  it('as many come as go - none is refused', () => {
+  it('arrivals equal completions - none is refused', () => {
     expect(flood(1, 60).refused).toHaveLength(0)
   })
 
-  it('more come than go - only so many wait as go on in half a second, the others get Retry-After', () => {
+  it('more arrivals than completions - only as many queue as start in half a second, the others get Retry-After', () => {
     const { refused, pool, plane, send } = flood(10, 60)
     expect(pool().queuedRequests).toBe(5)
     expect(plane.calls.length).toBeGreaterThan(55)
@@ -185,7 +185,7 @@ describe('overload', () => {
     expect(data?.['retryAfterMs']).toBeGreaterThan(5000)
   })
 
-  it('a higher class goes on, a lower one gives way', () => {
+  it('a higher class is sent, a lower one is dropped', () => {
     const { send, pool } = flood(10, 60)
     const waiting = pool().queuedRequests
     const urgent = send({ strictPriority: 1 })
@@ -193,8 +193,8 @@ describe('overload', () => {
     expect(pool().queuedRequests).toBe(waiting)
   })
 
-  it('asked before there are tokens - refuses whom the queue would, and nobody else', () => {
-    /** As `flood`, but each request is asked for first, as a frontend does. */
+  it('refusalAtOnce - refuses exactly the requests that the queue would refuse', () => {
+    /** Like `flood`, but calls `refusalAtOnce` first, as a frontend does. */
     const model = fleet(1)
     const sent: ReturnType<typeof model.send>[] = []
     let atOnce = 0
@@ -213,7 +213,7 @@ describe('overload', () => {
       model.clock.advance(100)
     }
     const plain = flood(10, 60)
-    // The queue before the overload was known is cut; those have their tokens already.
+    // Requests queued before the overload was detected are dropped; these have been tokenized.
     const refused = atOnce + sent.filter(({ sink }) => sink.errors.length > 0).length
     expect(Math.abs(refused - plain.refused.length)).toBeLessThanOrEqual(10)
     expect(atOnce).toBeGreaterThan(refused / 2)
@@ -240,7 +240,7 @@ describe('overload', () => {
     ).toBeNull()
   })
 
-  it('asked before there are tokens - knows nothing with several classes, or without overload', () => {
+  it('refusalAtOnce - returns null with several classes, or without overload', () => {
     expect(fleet(1).router.refusalAtOnce({})).toBeNull()
     const classes = [{ name: 'default' }, { name: 'batch' }]
     const { router, send, clock, plane } = fleet(1, { policyClasses: classes })
@@ -265,7 +265,7 @@ describe('overload', () => {
     expect(pool().queuedRequests).toBe(0)
   })
 
-  it('after it - everybody goes at once again', () => {
+  it('after overload - all requests are sent at once again', () => {
     const { send, clock, plane, pool } = flood(10, 60)
     for (let i = 0; i < plane.calls.length; i++) plane.call(i).finish()
     clock.advance(1500)
@@ -276,7 +276,7 @@ describe('overload', () => {
   })
 })
 
-/** One worker that ends a request per tenth of a second; tenants that send more than that. */
+/** One worker that completes a request per tenth of a second, and tenants that send more than that. */
 describe('tenants under overload', () => {
   interface Tenant {
     readonly tenantId: string
@@ -284,7 +284,7 @@ describe('tenants under overload', () => {
     readonly tenantWeight?: number
   }
 
-  /** Of each tenant: how many it sent, how many reached the worker, how many were refused. */
+  /** By tenant: number of requests sent, started and refused. */
   function share(tenants: readonly Tenant[], ticks = 300) {
     const model = fleet(1)
     const tenantOf = new Map<string, string>()
@@ -310,7 +310,7 @@ describe('tenants under overload', () => {
     }))
   }
 
-  it('one that sends what it may - loses nothing to one that floods', () => {
+  it('a tenant within its share - loses nothing to a flooding tenant', () => {
     const [flood, small] = share([
       { tenantId: 'flood', perTick: 10 },
       { tenantId: 'small', perTick: 0.4 },
@@ -318,11 +318,11 @@ describe('tenants under overload', () => {
     expect(small?.sent).toBe(120)
     expect(small?.served).toBeGreaterThanOrEqual(114)
     expect(small?.refused).toBeLessThanOrEqual(3)
-    // The flood has the rest: nothing lies idle.
+    // The flooding tenant gets the rest: no capacity is idle.
     expect((flood?.served ?? 0) + (small?.served ?? 0)).toBeGreaterThan(290)
   })
 
-  it('two that flood, one twenty times as much - half each', () => {
+  it('two flooding tenants, one with twenty times as much - half each', () => {
     const [loud, quiet] = share([
       { tenantId: 'loud', perTick: 40 },
       { tenantId: 'quiet', perTick: 2 },
@@ -346,12 +346,12 @@ describe('tenants under overload', () => {
     expect(part).toBeLessThan(expected + 0.06)
   })
 
-  it('alone - a tenant has everything, whatever its weight', () => {
+  it('a single tenant - gets everything, whatever its weight', () => {
     const [only] = share([{ tenantId: 'only', perTick: 10, tenantWeight: 0.01 }])
     expect(only?.served).toBeGreaterThan(290)
   })
 
-  it('a full queue - the tenant with the most gives way, and no one of a higher class does', () => {
+  it('a full queue - the tenant with the most is dropped first, but no request of a higher class', () => {
     const { send, pool } = fleet(1, { maxQueuedRequests: 4 })
     for (let i = 0; i < 3; i++) send({ tenantId: 'many' })
     const many = Array.from({ length: 4 }, () => send({ tenantId: 'many' }))

@@ -36,7 +36,7 @@ describe('FlowMeter', () => {
     expect(overloadedAfter(untilMs, come, go)).toBe(isOverloaded)
   })
 
-  it('the rate of a slow pool is taken from as long as it takes to know it', () => {
+  it('a slow pool - its rate is measured over a longer time', () => {
     const meter = new FlowMeter()
     run(meter, { fromMs: 0, untilMs: 12_000, come: 0.2, go: 0.1 })
     expect(1000 * (meter.rate(12_000) ?? 0)).toBeCloseTo(1, 0)
@@ -52,7 +52,7 @@ describe('FlowMeter', () => {
     }
   })
 
-  it('it ends with the excess, even when few come afterwards', () => {
+  it('overload - ends with the excess, even if few requests follow', () => {
     const meter = new FlowMeter()
     run(meter, { fromMs: 0, untilMs: 6000, come: 40, go: 4 })
     expect(meter.isOverloaded(6000)).toBe(true)
@@ -63,7 +63,7 @@ describe('FlowMeter', () => {
     }
   })
 
-  it('clients whose requests end as fast as they come are no overload, though none goes on', () => {
+  it('clients that send as fast as their requests end - no overload, although none is sent', () => {
     let ended = 0
     const meter = new FlowMeter(() => ended)
     for (let nowMs = 0; nowMs < 6000; nowMs += 10) {

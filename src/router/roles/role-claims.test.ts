@@ -31,13 +31,13 @@ describe('RoleClaims', () => {
     },
   )
 
-  it('the other has changed one already - ours is given up, whatever its name', () => {
+  it('the other frontend has made its change - ours is dropped, whatever its name', () => {
     const [a] = decided(['a'])
     expect(a?.claims.heard(MODEL, null)).toEqual({ kind: 'yield', change: changeOf(0) })
     expect(a?.claims.take(MODEL)).toBeNull()
   })
 
-  it('nothing of ours waits - rest; another model is another matter; a claim is taken once', () => {
+  it('no claim of ours - rest; other models are independent; a claim is taken once', () => {
     const [b] = decided(['b'])
     expect(b?.claims.heard('n@1', 'a')).toEqual({ kind: 'rest' })
     expect(b?.claims.heard(MODEL, 'c')).toEqual({ kind: 'keep' })

@@ -23,7 +23,7 @@ function view(
 }
 
 describe('RoleController', () => {
-  it('prefill short for as long as it must be - one decode worker changes, the least busy, and why is said', () => {
+  it('prefill short for holdMs - the least busy decode worker changes, with a reason', () => {
     const controller = new RoleController(OPTIONS)
     expect(controller.decide(view(0, SLOW))).toBeNull()
     expect(controller.decide(view(99, SLOW))).toBeNull()
@@ -38,7 +38,7 @@ describe('RoleController', () => {
     expect(controller.decide(view(100, {}, FULL))).toMatchObject({ from: 'prefill', to: 'decode' })
   })
 
-  it('a queue at both - decode is short when first tokens are predicted in time, nobody when they are not', () => {
+  it('queues at both roles - decode is short if first tokens are predicted in time, otherwise neither', () => {
     const waiting = { queuedRequests: 6, utilisation: 1 }
     const heldBack = { queuedRequests: 1 }
     const controller = new RoleController(OPTIONS)
@@ -52,7 +52,7 @@ describe('RoleController', () => {
     expect(other.decide(view(300, heldBack))).toMatchObject({ to: 'prefill' })
   })
 
-  it('pressure at 1, or a moment without - nothing changes', () => {
+  it('pressure at 1, or a moment below - nothing changes', () => {
     const controller = new RoleController(OPTIONS)
     for (let at = 0; at < 1000; at += 50) {
       expect(controller.decide(view(at, { predictedTtftMs: 1000 }))).toBeNull()
@@ -62,7 +62,7 @@ describe('RoleController', () => {
     expect(controller.decide(view(1100, SLOW))).toBeNull()
   })
 
-  it('the other role has nothing to spare - nothing changes', () => {
+  it('the other role has no spare worker - nothing changes', () => {
     const controller = new RoleController(OPTIONS)
     // 0.6 of 0.8 is a pressure of 0.75.
     const busy = { utilisation: 0.6 }
@@ -70,7 +70,7 @@ describe('RoleController', () => {
     expect(controller.decide(view(200, SLOW, busy))).toBeNull()
   })
 
-  it('after a change - rest, also when it would be undone', () => {
+  it('after a change - no further change for restMs, not even a reversal', () => {
     const controller = new RoleController(OPTIONS)
     controller.decide(view(0, SLOW))
     expect(controller.decide(view(100, SLOW))).not.toBeNull()
@@ -78,7 +78,7 @@ describe('RoleController', () => {
     expect(controller.decide(view(1100, {}, FULL))).not.toBeNull()
   })
 
-  it('the last worker of a role, or none that may change - stays', () => {
+  it('the last worker of a role, or none that may change - nothing changes', () => {
     const controller = new RoleController(OPTIONS)
     controller.decide(view(0, SLOW, { workers: 1 }))
     expect(controller.decide(view(100, SLOW, { workers: 1 }))).toBeNull()
