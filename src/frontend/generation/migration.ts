@@ -8,8 +8,8 @@
  * refused at once. Not migrated: guided output, requests that the client pinned to a worker, and cancelled
  * requests.
  */
-import { parseWorkerId } from '../../base/index.ts'
-import type { BatonError, Clock, Timer, WorkerId } from '../../base/index.ts'
+import { BatonError, parseWorkerId } from '../../base/index.ts'
+import type { Clock, Timer, WorkerId } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type {
   Chunk,
@@ -25,6 +25,8 @@ import { resumedRequest, withoutResumed } from './resumed-request.ts'
 
 /** Interval of attempts while no worker is available; a worker that joins is found with at most this delay. */
 const HELD_RETRY_MS = 200
+/** The interval doubles this often at most, once for each worker that was found and failed. */
+const HELD_DOUBLINGS_MAX = 4
 
 export interface MigrationOptions {
   /** Most attempts after the first one. 0: none. */
@@ -63,6 +65,13 @@ function mayMigrate(request: GenerateRequest): boolean {
   )
 }
 
+interface Held {
+  readonly sinceMs: number
+  readonly tokens: number
+  /** Workers that were found and failed since then. */
+  readonly failures: number
+}
+
 /** The sink of all attempts, one after the other. An attempt calls nothing after its end (see `ReplySink`). */
 class MigratingReply implements ReplySink, RequestHandle {
   readonly #sink: ReplySink
@@ -79,7 +88,9 @@ class MigratingReply implements ReplySink, RequestHandle {
   /** Number of attempts after the loss of a worker. */
   #resendCount = 0
   /** Set while no worker is available: since when, and the number of tokens at that time. */
-  #held: { readonly sinceMs: number; readonly tokens: number } | null = null
+  #held: Held | null = null
+  /** The last error of a worker that had the request: it says more than that no other worker is available. */
+  #failure: BatonError | null = null
   #retry: Timer | null = null
   #cancelled: 'stop' | 'kill' | null = null
   readonly #excluded: WorkerId[]
@@ -134,12 +145,13 @@ class MigratingReply implements ReplySink, RequestHandle {
     const lost = lostWorker(error) ?? this.#workerId
     // When no worker is available, an immediate second search would find none either.
     const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
+    if (!noneToBeHad) this.#failure = error
     if (this.#mayHold(error, noneToBeHad, tokens.length)) {
       this.#hold(tokens)
       return
     }
     if (noneToBeHad || this.#resendCount >= this.#options.limit || !this.#canGoOn(error, tokens)) {
-      this.#sink.onError(error)
+      this.#sink.onError(noneToBeHad ? becauseOf(error, this.#failure) : error)
       return
     }
     if (lost !== undefined && !this.#excluded.includes(lost)) this.#excluded.push(lost)
@@ -178,12 +190,14 @@ class MigratingReply implements ReplySink, RequestHandle {
     const isHoldable = noneToBeHad || isFull || (held !== null && error.row.migratable && !isAnswer)
     if (!hasBegun || !isHoldable || this.#cancelled !== null || this.#output.isLost) return false
     const nowMs = clock.nowMs()
-    this.#held = held ?? { sinceMs: nowMs, tokens: tokenCount }
+    const failures = (held?.failures ?? 0) + (held === null || noneToBeHad || isFull ? 0 : 1)
+    this.#held = { sinceMs: held?.sinceMs ?? nowMs, tokens: tokenCount, failures }
     return nowMs - this.#held.sinceMs < waitMs
   }
 
   #hold(tokens: Uint32Array): void {
-    this.#retry = this.#options.clock.after(HELD_RETRY_MS, () => {
+    const doublings = Math.min(this.#held?.failures ?? 0, HELD_DOUBLINGS_MAX)
+    this.#retry = this.#options.clock.after(HELD_RETRY_MS * 2 ** doublings, () => {
       this.#retry = null
       // Workers that were lost may be back.
       this.#excluded.length = 0
@@ -222,4 +236,11 @@ class MigratingReply implements ReplySink, RequestHandle {
 function lostWorker(error: BatonError): WorkerId | undefined {
   const { workerId } = error.data
   return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined
+}
+
+/** No worker is available: the reason is often the last failure of one that was. */
+function becauseOf(error: BatonError, failure: BatonError | null): BatonError {
+  if (failure === null) return error
+  const text = `${error.message}; the last worker failed: ${failure.message}`
+  return new BatonError(error.code, text, { data: error.data, cause: failure })
 }
