@@ -28,6 +28,14 @@ const PROMPT_TOKENS = 8192
 const SHARED_TOKENS = 32 * BLOCK_TOKENS
 const REQUESTS_PER_WORKER = 4
 const WARM_UP = 200
+/** Without a known speed `--cost time` would decide in blocks. */
+const PACE = {
+  promptMs: 5,
+  promptTokenMs: 0.1,
+  stepMs: 10,
+  stepRequestMs: 0.1,
+  stepContextTokenMs: 0.001,
+}
 /** Above this the plain way takes longer than anybody waits. */
 const PLAIN_WORKERS_MAX = 1000
 const clock = {
@@ -74,7 +82,7 @@ function fill(workers: number, overlapShare: number, prompt: Uint32Array): KvRou
       engineName: 'bench',
       publishesKvEvents: true,
       version: '0',
-      engine: { model: 'm', kvCacheBlockSize: BLOCK_TOKENS },
+      engine: { model: 'm', kvCacheBlockSize: BLOCK_TOKENS, pace: PACE },
     })
     if (id > workers * overlapShare) continue
     // Every holder has another length of it, as in a fleet that has served many turns.

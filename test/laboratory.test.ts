@@ -164,7 +164,7 @@ describe('baton workload, baton replay', () => {
   it('--router-kv-events false - counts as soon as workers forget what they were sent', async () => {
     const replay = async (events: string, ...fleet: string[]): Promise<unknown> => {
       const load = ['workload:rag,requests=100,rate=6,seed=1', '--aggregated', '4', ...fleet]
-      const flags = ['--router-kv-events', events, '--json', '-']
+      const flags = ['--router-cost', 'blocks', '--router-kv-events', events, '--json', '-']
       const { stdout } = await baton('replay', ...load, ...flags)
       return (JSON.parse(stdout) as { run: { report: unknown } }).run.report
     }

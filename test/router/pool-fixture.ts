@@ -8,7 +8,11 @@ import { storedTokens } from './model-fixture.ts'
 import { request } from './scripted-plane.ts'
 
 /** The defaults of the reference, with which the recorded costs were made; ours differ. */
-const RECORDED_WEIGHTS = { prefillLoadScale: 1, decodeActiveRequestWeight: 0 } as const
+const RECORDED_WEIGHTS = {
+  cost: 'blocks',
+  prefillLoadScale: 1,
+  decodeActiveRequestWeight: 0,
+} as const
 
 export function buildPool(config: RouterOptions = {}) {
   const clock = new ManualClock()

@@ -1,5 +1,5 @@
 /** Options of request routing. */
-import { ROUTER_MODES } from '../../router/index.ts'
+import { COST_MODELS, ROUTER_MODES } from '../../router/index.ts'
 import { spec } from './option-spec.ts'
 import { amount, count, flag, indexSize, oneOf, text } from './option-values.ts'
 
@@ -11,6 +11,14 @@ export const ROUTER_OPTIONS = [
     oneOf(ROUTER_MODES),
     'kv',
     'routing mode: kv, round-robin, random, least-loaded, power-of-two or direct',
+  ),
+  spec(
+    'router',
+    'routerCost',
+    '<unit>',
+    oneOf(COST_MODELS),
+    null,
+    'unit of the cost in mode kv: time (learned speeds) or blocks (configured weights); default: time, or blocks if weights of blocks or scorers are configured',
   ),
   spec(
     'router',

@@ -17,6 +17,7 @@ import type { ResolvedOption } from './resolve-config.ts'
 /** Options of the router that have a flag of their own. */
 const FLAGGED: Readonly<Partial<Record<OptionKey, keyof RouterOptions>>> = {
   routerMode: 'mode',
+  routerCost: 'cost',
   routerKvEvents: 'useKvEvents',
   enforceDisagg: 'enforceDisaggregation',
   overlapWeight: 'overlapScoreCredit',
@@ -56,6 +57,7 @@ export function routerSettings(given: readonly ResolvedOption[]): RouterSettings
     if (resolved.source === 'default' && inFile !== undefined) {
       return { ...resolved, value: file[name], source: 'file', writtenAs: inFile }
     }
+    if (resolved.value === null && name === 'cost') return resolved
     if (resolved.value === null) {
       const value = defaultIndexBytes()
       router[name] = value

@@ -124,7 +124,7 @@ const PREDICTED_TTL_SECONDS = 5
 
 const DEFAULTS = {
   mode: 'kv',
-  cost: 'blocks',
+  cost: 'time',
   blockSize: null,
   ...DEFAULT_WEIGHTS,
   overlapScoreCreditDecay: 0,
@@ -159,6 +159,14 @@ const DEFAULTS = {
   'predictedTtlSeconds' | 'session' | 'conditional' | 'deadlines' | 'policyClasses'
 >
 
+/** Weights that `cost: time` does not use. */
+const BLOCKS_ONLY = [
+  'overlapScoreCredit',
+  'sharedCacheMultiplier',
+  'prefillLoadScale',
+  'decodeActiveRequestWeight',
+] as const
+
 const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSessions: 100_000 }
 
 const DEADLINE_DEFAULTS: StageDeadlines = {
@@ -171,8 +179,9 @@ const DEADLINE_DEFAULTS: StageDeadlines = {
 }
 
 export function completeRouterConfig(options: RouterOptions = {}): RouterConfig {
-  const predictedTtlSeconds = options.cost === 'time' ? PREDICTED_TTL_SECONDS : 0
-  const given = { ...DEFAULTS, predictedTtlSeconds, ...options }
+  const cost = options.cost ?? (isTunedInBlocks(options) ? 'blocks' : DEFAULTS.cost)
+  const predictedTtlSeconds = cost === 'time' ? PREDICTED_TTL_SECONDS : 0
+  const given = { ...DEFAULTS, predictedTtlSeconds, ...options, cost }
   const queuePolicy = given.queuePolicy
   const config: RouterConfig = {
     ...given,
@@ -186,6 +195,12 @@ export function completeRouterConfig(options: RouterOptions = {}): RouterConfig 
   }
   checkRouterConfig(config)
   return Object.freeze(config)
+}
+
+/** True if options only have a meaning in blocks: without `cost`, whoever has tuned them keeps costs in blocks. */
+function isTunedInBlocks(options: RouterOptions): boolean {
+  if ((options.scorers ?? []).length > 0 || (options.overlapScoreCreditDecay ?? 0) > 0) return true
+  return BLOCKS_ONLY.some((name) => (options[name] ?? DEFAULTS[name]) !== DEFAULTS[name])
 }
 
 function checkRouterConfig(config: RouterConfig): void {

@@ -56,7 +56,7 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row(
     'cost',
     COST_MODELS,
-    'unit of the cost in mode kv: blocks with configured weights, or time with rates learned per worker',
+    'unit of the cost in mode kv: time with rates learned per worker, or blocks with configured weights; blocks by default if weights of blocks or scorers are configured',
   ),
   orNull(
     'blockSize',

@@ -145,7 +145,12 @@ describe('KvRouter: cost in milliseconds', () => {
   })
 
   it.each([
-    ['nothing said', {}, 'blocks', 0],
+    ['default', {}, 'time', 5],
+    ['blocks', { cost: 'blocks' }, 'blocks', 0],
+    ['a weight of blocks', { prefillLoadScale: 4 }, 'blocks', 0],
+    ['a weight of blocks that is the default', { prefillLoadScale: 16 }, 'time', 5],
+    ['a weight of blocks, and time', { cost: 'time', prefillLoadScale: 4 }, 'time', 5],
+    ['a scorer', { scorers: [{ name: 'mine', of: () => 0 }] }, 'blocks', 0],
     ['time', { cost: 'time' }, 'time', 5],
     ['no predictions', { cost: 'time', predictedTtlSeconds: 0 }, 'time', 0],
   ] as const)('%s - the unit of costs', (_, options, cost, predictedTtlSeconds) => {

@@ -37,7 +37,7 @@ export class RankPricing {
     const isDecode = query.phase === 'decode'
     const { overlapScoreCredit } = weights
     const { preferredTaints = {} } = query.request.routing
-    this.#cost = this.#costOf(query.request.routing.overrides)
+    this.#cost = this.#costOf(query.request.routing.overrides, trackPrefill)
     const decision = {
       isDecode,
       trackPrefill,
@@ -60,10 +60,12 @@ export class RankPricing {
     this.#view.open(scope, this.depths)
   }
 
-  #costOf(overrides: RouterOverrides | undefined): CostFunction {
-    if (overrides === undefined || this.#model === 'blocks') return this.#own
-    const { prefillLoadScale, overlapScoreWeight } = overrides
-    if (prefillLoadScale === undefined && overlapScoreWeight === undefined) return this.#own
+  /** With `cost: time`, costs are in blocks until speeds have been measured, and for requests that set weights of blocks. */
+  #costOf(overrides: RouterOverrides | undefined, trackPrefill: boolean): CostFunction {
+    if (this.#model === 'blocks') return this.#own
+    const { prefillLoadScale, overlapScoreWeight } = overrides ?? {}
+    const hasWeights = prefillLoadScale !== undefined || overlapScoreWeight !== undefined
+    if (!hasWeights && this.#pool.rates.knows(trackPrefill)) return this.#own
     return (this.#blocks ??= new CostFunction(this.#pool.config.scorers, 'blocks'))
   }
 

@@ -25,6 +25,8 @@ class Twins {
   readonly #live: number[] = []
   #workers = 0
   #sequence = 0
+  /** Decisions in milliseconds. */
+  timed = 0
 
   constructor(seed: number) {
     const options = { cost: 'time', trackOutputBlocks: seed % 2 === 0 } as const
@@ -87,7 +89,10 @@ class Twins {
       return
     }
     const { terms, candidates } = full.record
-    for (const { cost, terms: values } of candidates) {
+    // Before speeds are known, costs are in blocks and are not a plain sum.
+    const isTime = terms.some(({ name }) => name === 'stall')
+    if (isTime) this.timed++
+    for (const { cost, terms: values } of isTime ? candidates : []) {
       const sum = terms.reduce(
         (total, { name, role, weight }) =>
           role === 'add' ? total + weight * (values[name] ?? 0) : total,
@@ -179,6 +184,7 @@ describe('pricing in milliseconds', () => {
       const twins = new Twins(seed)
       for (let i = 0; i < 2; i++) twins.join()
       for (let i = 0; i < STEPS; i++) twins.step()
+      expect(twins.timed).toBeGreaterThan(50)
     },
   )
 })

@@ -153,6 +153,8 @@ describe('WorkerRouter: queue', () => {
 
   it('families - the uncached length selects the class', () => {
     const { send, service } = build({
+      // Repeated prompts count as uncached.
+      predictedTtlSeconds: 0,
       policyClasses: [
         { name: 'short', family: 'default', prefillBusyThreshold: 0, requestLimitPerWorker: 1 },
         { name: 'long', family: 'default', minUncachedTokens: 32, prefillBusyThreshold: 0 },

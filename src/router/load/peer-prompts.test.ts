@@ -14,9 +14,19 @@ const prompt = (worker: number, told: Partial<ToldPrompt> = {}): ToldPrompt => (
   ...told,
 })
 
+/** With a known speed the router decides by time at once. */
+const PACE = {
+  promptMs: 5,
+  promptTokenMs: 0.1,
+  stepMs: 10,
+  stepRequestMs: 0.1,
+  stepContextTokenMs: 0,
+}
+
 function poolOf(workers: number) {
   const { router, clock } = buildPool({ cost: 'time' })
-  for (let id = 1; id <= workers; id++) router.workerJoined(card(id))
+  for (let id = 1; id <= workers; id++)
+    router.workerJoined(card(id, 'agg', { engine: { pace: PACE } }))
   let asked = 0
   /** How long a prompt sent now would wait at that worker. */
   const waitAt = (worker: number): number => {
@@ -69,7 +79,7 @@ describe('PeerPrompts', () => {
     const { router, waitAt } = poolOf(2)
     router.peers.learn(prompt(1))
     router.workerLeft(workerIdOf(1), 'closed')
-    router.workerJoined(card(1))
+    router.workerJoined(card(1, 'agg', { engine: { pace: PACE } }))
     expect(waitAt(1)).toBe(0)
     router.peers.learn(prompt(1, { kind: 'computed' }))
     expect(waitAt(1)).toBe(0)

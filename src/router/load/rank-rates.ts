@@ -175,6 +175,12 @@ export class RankRates {
     return this.#seen >= KNOWN_AFTER
   }
 
+  /** True if ranks can be priced in milliseconds: a speed was measured, or the ranks have reported theirs. */
+  knows(tracksPrefill: boolean): boolean {
+    if (this.#starting.count > 0) return true
+    return tracksPrefill ? this.#seen > 0 : this.#paces > 0
+  }
+
   /** True if first tokens can be predicted at all. */
   get predicts(): boolean {
     return this.#seen > 0 || this.#starting.count > 0

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { buildModel } from '../../../test/router/model-fixture.ts'
+import { buildModel, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { RoutingHints } from '../../request/index.ts'
@@ -55,7 +55,7 @@ describe('the queue inside a worker', () => {
   it('two batches of prompts in flight - are enough', () => {
     const engine = { maxNumSeqs: 100, maxNumBatchedTokens: 20 }
     const { plane, send, router } = buildModel([card(1, 'agg', { engine })], { engineQueue: 1 })
-    for (let i = 0; i < 5; i++) send()
+    for (let i = 0; i < 5; i++) send({}, tokensFrom(1000 * i, 16))
     expect(plane.calls.length).toBe(3)
     plane.call(0).token()
     expect(plane.calls.length).toBe(4)

@@ -69,18 +69,21 @@ const ttftOf = (rows: readonly RequestRow[]): number[] =>
   rows.filter(({ code }) => code === null).map(({ ttftMs }) => ttftMs)
 
 describe.each([
-  ['aggregated', 1, 40],
-  ['aggregated', 2, 40],
-  ['aggregated', 4, 40],
-  ['aggregated', 2, 160],
-  ['disaggregated', 1, 40],
-  ['disaggregated', 2, 40],
+  ['time', 'aggregated', 1, 40],
+  ['time', 'aggregated', 2, 40],
+  ['time', 'aggregated', 4, 40],
+  ['time', 'aggregated', 2, 160],
+  ['time', 'disaggregated', 1, 40],
+  ['time', 'disaggregated', 2, 40],
+  ['blocks', 'aggregated', 2, 160],
+  ['blocks', 'disaggregated', 2, 40],
 ] as const)(
-  'overload of a fleet: %s, %i frontends, %i tokens',
-  (shape, frontends, outputTokens) => {
+  'overload of a fleet: cost %s, %s, %i frontends, %i tokens',
+  (cost, shape, frontends, outputTokens) => {
     const base: Omit<FleetConfig, 'trace'> = {
       workers: SHAPES[shape],
       frontends,
+      router: { cost },
       network: { delayMs: 0.3 },
       settle: () => new Promise((resolve) => setImmediate(resolve)),
     }
@@ -99,38 +102,48 @@ describe.each([
       return { capacity, calmMs: percentile(ttftOf([...calm.log.rows()]), 95) }
     }
 
+    /** One load of so many times the capacity; returns how long the fleet needed to recover from it. */
+    async function overload(
+      { capacity, calmMs }: { capacity: number; calmMs: number },
+      times: number,
+      seed: number,
+    ): Promise<number> {
+      const load = poisson({ rate: times * capacity, seconds: LOAD_SECONDS, seed, outputTokens })
+      const calm = { rate: capacity / 2, seconds: CALM_SECONDS, fromSeconds: LOAD_SECONDS }
+      const after = poisson({ ...calm, seed, outputTokens, first: load.length })
+      const { log, report } = await recordFleet({ ...base, trace: [...load, ...after] })
+      const rows = [...log.rows()]
+      const during = ({ atMs }: { atMs: number }): boolean =>
+        atMs >= 1000 * WARM_SECONDS && atMs < 1000 * LOAD_SECONDS
+      const done = rows.filter((row) => row.code === null && during({ atMs: row.atMs + row.e2eMs }))
+      const wanted = Math.min(capacity * (LOAD_SECONDS - WARM_SECONDS), load.filter(during).length)
+      const told = `${times} x ${capacity.toFixed(1)}/s, seed ${seed}: ${JSON.stringify(report.failed)}`
+      expect(done.length / wanted, `goodput at ${told}`).toBeGreaterThanOrEqual(0.95)
+      expect(percentile(ttftOf(rows), 99), `TTFT p99 at ${told}`).toBeLessThan(3000)
+      // No frontend takes the places of the others.
+      const served = Array.from({ length: frontends }, () => 0)
+      for (const { index } of done) served[index % frontends]! += 1
+      expect(Math.min(...served), `${served.join(', ')} by frontend at ${told}`).toBeGreaterThan(
+        (0.3 * done.length) / frontends,
+      )
+      expect(Object.keys(report.failed)).toEqual(
+        'capacity.pool_exhausted' in report.failed ? ['capacity.pool_exhausted'] : [],
+      )
+      return recoverySeconds(rows.slice(load.length), calmMs)
+    }
+
     it('goodput, recovery and first tokens at 1, 2, 5 and 10 times the capacity', async () => {
-      const { capacity, calmMs } = await measure()
+      const calm = await measure()
       for (const times of [1, 2, 5, 10]) {
-        const seed = 10 * frontends + times
-        const load = poisson({ rate: times * capacity, seconds: LOAD_SECONDS, seed, outputTokens })
-        const calm = { rate: capacity / 2, seconds: CALM_SECONDS, fromSeconds: LOAD_SECONDS }
-        const after = poisson({ ...calm, seed, outputTokens, first: load.length })
-        const { log, report } = await recordFleet({ ...base, trace: [...load, ...after] })
-        const rows = [...log.rows()]
-        const during = ({ atMs }: { atMs: number }): boolean =>
-          atMs >= 1000 * WARM_SECONDS && atMs < 1000 * LOAD_SECONDS
-        const done = rows.filter(
-          (row) => row.code === null && during({ atMs: row.atMs + row.e2eMs }),
-        )
-        const wanted = Math.min(
-          capacity * (LOAD_SECONDS - WARM_SECONDS),
-          load.filter(during).length,
-        )
-        const told = `${times} x ${capacity.toFixed(1)}/s: ${JSON.stringify(report.failed)}`
-        expect(done.length / wanted, `goodput at ${told}`).toBeGreaterThanOrEqual(0.95)
-        const recovery = recoverySeconds(rows.slice(load.length), calmMs)
-        expect(recovery, `recovery after ${told}`).toBeLessThan(2)
-        expect(percentile(ttftOf(rows), 99), `TTFT p99 at ${told}`).toBeLessThan(3000)
-        // No frontend takes the places of the others.
-        const served = Array.from({ length: frontends }, () => 0)
-        for (const { index } of done) served[index % frontends]! += 1
-        expect(Math.min(...served), `${served.join(', ')} by frontend at ${told}`).toBeGreaterThan(
-          (0.3 * done.length) / frontends,
-        )
-        expect(Object.keys(report.failed)).toEqual(
-          'capacity.pool_exhausted' in report.failed ? ['capacity.pool_exhausted'] : [],
-        )
+        const recoveries: number[] = []
+        const seeds = times <= 2 ? 3 : 2
+        for (let i = 0; i < seeds; i++) {
+          recoveries.push(await overload(calm, times, 10 * frontends + times + 1000 * i))
+        }
+        const told = `recovery after ${times} x ${calm.capacity.toFixed(1)}/s: ${recoveries.join(', ')} s`
+        // When five requests in a row are answered quickly depends on when they come: single seeds differ.
+        expect(recoveries.reduce((sum, seconds) => sum + seconds, 0) / seeds, told).toBeLessThan(2)
+        expect(Math.max(...recoveries), told).toBeLessThan(3.5)
       }
     }, 240_000)
   },
