@@ -32,8 +32,10 @@ async function withFrontends(
 
 describe('several frontends', () => {
   it.each([
-    ['with KV events', {}],
-    ['without, by what was sent', { eventDelayMs: null }],
+    ['cost: time, with KV events', { router: { cost: 'time' } }],
+    ['cost: time, without KV events', { router: { cost: 'time' }, eventDelayMs: null }],
+    ['cost: blocks, with KV events', { router: { cost: 'blocks' } }],
+    ['cost: blocks, without KV events', { router: { cost: 'blocks' }, eventDelayMs: null }],
   ] as const)('%s - reuse and TTFT stay within 3 %% of one', async (_, change) => {
     const one = await withFrontends(1, change)
     for (const count of [2, 4]) {
