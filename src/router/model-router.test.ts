@@ -164,7 +164,7 @@ describe('PrefillRouter: self-check', () => {
     send({ backendWorkerId: workerIdOf(2) })
     expect(router.status().selfCheck).toEqual([
       'prefill: KV events from 1 of 2 workers',
-      'decode: KV events from 0 of 0 workers; 1 send none, these workers are believed to hold what they were sent',
+      'decode: KV events from 0 of 0 workers; 1 send none, these workers are assumed to cache what they were sent',
       'disaggregation (active) taken in 50 % of 2 requests; aggregated: pinned to one worker (1)',
     ])
     expect(router.status().warnings).toEqual([])
@@ -177,7 +177,7 @@ describe('PrefillRouter: self-check', () => {
       plane.calls.at(-1)?.prefilled()
     }
     expect(router.status().warnings).toEqual([
-      'KV routing of the prefill pool hears nothing from 1 of 1 workers that had prompts',
+      'KV routing of the prefill pool receives no KV events from 1 of 1 workers that had prompts',
     ])
     router.fleet.kvEvents(workerIdOf(1), stored(8))
     expect(router.status().warnings).toEqual([])
@@ -190,7 +190,7 @@ describe('PrefillRouter: self-check', () => {
       plane.calls.at(-1)?.prefilled()
     }
     expect(router.status().selfCheck[0]).toBe(
-      'prefill: KV events from 0 of 1 workers; events are off, workers are believed to hold what they were sent',
+      'prefill: KV events from 0 of 1 workers; events are off, workers are assumed to cache what they were sent',
     )
     expect(router.status().warnings).toEqual([])
   })
@@ -205,7 +205,7 @@ describe('PrefillRouter: self-check', () => {
       events: [{ ...event, parent: [1, 2] }],
     })
     expect(router.status().warnings).toEqual([
-      'prefill: 1 KV events were refused; blocks may be missing in the index; 0 snapshots were asked for',
+      'prefill: 1 KV events were rejected; blocks may be missing in the index; 0 snapshots were requested',
     ])
   })
 

@@ -170,7 +170,7 @@ export class KvHandOff {
     const { client } = this.#ends
     const source = this.#options.source()
     if (source === undefined || client === undefined) {
-      throw new BatonError('kv.transfer_failed', 'this worker cannot take KV blocks over')
+      throw new BatonError('kv.transfer_failed', 'this worker does not support receiving KV blocks')
     }
     const startMs = clock.nowMs()
     const salt = request.routing.cacheSalt
@@ -268,7 +268,7 @@ function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequ
     throw new BatonError('kv.block_refused', message, { data })
   }
   if (fingerprint !== source.fingerprint) {
-    refuse('the offered KV is of another model or layout', {
+    refuse('the offered KV has another model or layout', {
       offered: fingerprint,
       expected: source.fingerprint,
     })
@@ -289,7 +289,7 @@ function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequ
   }
   const expected = source.keysOf?.(request.tokenIds, tokenCount, request.routing.cacheSalt)
   if (expected !== undefined && !blockKeys.every((half, i) => half === expected[i])) {
-    refuse('the offered blocks are not of this prompt', { tokenCount })
+    refuse('the offered block keys are not those of this prompt', { tokenCount })
   }
 }
 
@@ -304,7 +304,9 @@ function putBlock(
   const low = blockKeys[2 * index]
   const high = blockKeys[2 * index + 1]
   if (low === undefined || high === undefined) {
-    throw new BatonError('kv.block_refused', 'a block that was not offered', { data: { index } })
+    throw new BatonError('kv.block_refused', 'received a KV block that was not offered', {
+      data: { index },
+    })
   }
   return source.put(low, high, tokens, bytes)
 }

@@ -51,7 +51,7 @@ export class Membership {
       await this.#inTurn(async () => {
         if (ended !== undefined) this.#absences.delete(ended)
         if (this.#absences.size > 0) return
-        if (this.#isClosed) throw new BatonError('request.conflict', 'the worker is going down')
+        if (this.#isClosed) throw new BatonError('request.conflict', 'the worker is shutting down')
         if (this.#registration !== null) return
         this.#registration = await this.#register(this.#card)
         this.#onChange()

@@ -197,7 +197,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     this.#itemCount++
     if (this.#context.isStopped) return this.#endCancelled()
     if (embedding === null) {
-      const text = 'the embedding is no list of finite numbers, or an empty one'
+      const text = 'the embedding is invalid: expected a non-empty list of finite numbers'
       throw new BatonError('backend.contract_violation', text)
     }
     this.#end(finishChunk('stop', { embedding, usage: usageOf(request.tokenIds.length, 0) }))

@@ -238,7 +238,7 @@ function refuseContradictions(fields: GenerationFields, maxTokens: number | unde
   }
   const choices = fields.n ?? 1
   if (choices > 1 && (fields.temperature === 0 || fields.nvext?.greed_sampling === true)) {
-    throw invalid('n', 'more than one choice of a greedy request would be the same text again')
+    throw invalid('n', 'must be 1 with temperature 0: all choices would be the same text')
   }
   if (choices > 1 && fields.nvext?.extra_fields?.includes('completion_token_ids') === true) {
     throw invalid('nvext.extra_fields', '`completion_token_ids` needs exactly one choice')
@@ -247,7 +247,7 @@ function refuseContradictions(fields: GenerationFields, maxTokens: number | unde
     throw unsupported('nvext.extra_fields: prompt_logprobs', 'is the field `prompt_logprobs` here')
   }
   if (fields.prompt_logprobs !== undefined && fields.stream === true) {
-    throw invalid('prompt_logprobs', 'needs a reply that is not streamed')
+    throw invalid('prompt_logprobs', 'requires a reply that is not streamed')
   }
   if (fields.stream_options?.include_obfuscation === true) {
     throw unsupported('stream_options.include_obfuscation')

@@ -79,7 +79,7 @@ function refuseBestOf(fields: z.infer<typeof completionRequestSchema>, choices: 
   if ((fields.best_of ?? 0) < choices)
     throw invalid('best_of', `must be at least \`n\` (${choices})`)
   if (fields.stream === true && fields.best_of !== choices) {
-    throw invalid('best_of', 'needs a reply that is not streamed')
+    throw invalid('best_of', 'requires a reply that is not streamed')
   }
 }
 

@@ -162,7 +162,10 @@ export function takeResponsesState(body: Record<string, unknown>): ResponsesStat
   const background = fields.background === true
   if (background && store === false) throw invalid('store', 'must be true with `background`')
   if (background && fields.stream === true) {
-    throw unsupported('stream', 'a response of the background is polled: GET /v1/responses/{id}')
+    throw unsupported(
+      'stream',
+      'a background response cannot be streamed: poll GET /v1/responses/{id}',
+    )
   }
   if (previous != null && conversation != null) {
     throw invalid('previous_response_id', 'cannot be used together with `conversation`')

@@ -57,7 +57,7 @@ export function parseTokenRequest(body: Record<string, unknown>): TokenCall {
   const plain = stripNoOps(withoutNulls(stripTransferFields({ ...params })), { detokenize: false })
   const asked = samplingOf(plain)
   if (asked.prompt_logprobs !== undefined && fields.stream === true) {
-    throw invalid('sampling_params.prompt_logprobs', 'needs a reply that is not streamed')
+    throw invalid('sampling_params.prompt_logprobs', 'requires a reply that is not streamed')
   }
   const options = generationOptions(
     { ...rest, ...asked },

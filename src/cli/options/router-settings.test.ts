@@ -77,7 +77,7 @@ describe('routerSettings', () => {
     ['busy: {blocks: 1}', "'busy.blocks' is not known"],
     ['enforceDisaggregation: true\ndisaggregation: false', "'enforceDisaggregation' must be"],
     ['a: [1', 'at line'],
-    ['- 1', 'names with values'],
+    ['- 1', 'names and values'],
   ])('%j - is refused in one line with the file and the path', (content, message) => {
     const routerConfig = fileWith(content)
     const read = (): unknown => settings({ routerConfig })

@@ -31,5 +31,6 @@ export async function checkEmbeddings(subject: ConformanceSubject): Promise<void
       return
     }
   }
-  if (vectors[0] !== vectors[1]) report.fail('embedding-wrong', 'the second time it was another')
+  if (vectors[0] !== vectors[1])
+    report.fail('embedding-wrong', 'the second result differs from the first')
 }

@@ -148,7 +148,7 @@ function judgeLength(config: ConditionalConfig, facts: ConditionalFacts): Condit
 function judgePrefillLoad(config: ConditionalConfig, facts: ConditionalFacts): ConditionalVerdict {
   const { prefill } = facts
   if (prefill === null) return no('prefill load is not known')
-  if (prefill.queueRejected) return yes('the prefill queue refuses')
+  if (prefill.queueRejected) return yes('the prefill queue is full')
   const threshold = config.prefillBusyThreshold
   if (threshold === null) return no('no prefill threshold is set')
   const busy = prefill.activePrefillTokens > threshold * prefill.maxBatchedTokens
@@ -162,7 +162,7 @@ function judgePredictedCost(
 ): ConditionalVerdict {
   const { prefill } = facts
   if (prefill === null) return no('prefill load is not known')
-  if (prefill.queueRejected) return yes('the prefill queue refuses')
+  if (prefill.queueRejected) return yes('the prefill queue is full')
   const slowdown = 1 + config.interference * facts.decodeActiveRequests
   const here = facts.decodeActivePrefillTokens + facts.decodeEffectiveTokens * slowdown
   const transfer = config.transferTokensFixed + config.transferTokensPerToken * facts.promptTokens

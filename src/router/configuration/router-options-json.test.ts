@@ -62,7 +62,7 @@ describe('parseRouterOptions', () => {
   })
 
   it.each([
-    [[], 'names with values', undefined],
+    [[], 'names and values', undefined],
     [{ router_speed: 1 }, "'router_speed' is not known", 'router_speed'],
     [{ constructor: 1 }, "'constructor' is not known", 'constructor'],
     [{ 'session.soft': true }, "'session.soft' is not known; there are: mode", 'session.soft'],
@@ -70,7 +70,7 @@ describe('parseRouterOptions', () => {
     [{ use_kv_events: 'yes' }, "'use_kv_events' must be true or false", 'use_kv_events'],
     [{ overlap_score_weight: -1 }, "'overlap_score_weight' must be", 'overlap_score_weight'],
     [{ policyClasses: {} }, "'policyClasses' must be a list", 'policyClasses'],
-    [{ policyClasses: ['a'] }, "'policyClasses[0]' must be a group", 'policyClasses[0]'],
+    [{ policyClasses: ['a'] }, "'policyClasses[0]' must be an object", 'policyClasses[0]'],
     [
       { policyClasses: [{ name: 'a' }, { name: 'b', quantum: 0 }] },
       "'policyClasses[1].quantum' must be a number above 0, got 0",
@@ -78,7 +78,7 @@ describe('parseRouterOptions', () => {
     ],
     [{ busy: { blocks: 1 } }, "'busy.blocks' is not known; there are: activeDec", 'busy.blocks'],
     [{ busy: { activeDecodeBlocks: 1.1 } }, 'between 0 and 1', 'busy.activeDecodeBlocks'],
-    [{ session: null }, "'session' must be a group", 'session'],
+    [{ session: null }, "'session' must be an object", 'session'],
     [{ topology: { enforcement: 'hard' } }, 'required, preferred', 'topology.enforcement'],
     [{ queueThreshold: -1 }, 'null or a number of at least 0', 'queueThreshold'],
     [{ explainRecords: 1.5 }, 'a whole number above 0, got 1.5', 'explainRecords'],

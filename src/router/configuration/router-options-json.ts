@@ -38,7 +38,10 @@ const NULLABLE_GROUPS: ReadonlySet<string> = new Set(['topology'])
 /** Throws `config.invalid`, naming the option. */
 export function parseRouterOptions(json: unknown): RouterOptions {
   if (!isRecord(json)) {
-    throw new BatonError('config.invalid', 'router options must be names with values')
+    throw new BatonError(
+      'config.invalid',
+      'router options are invalid: expected an object of names and values',
+    )
   }
   const options: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(json)) {
@@ -92,7 +95,7 @@ function checked(path: string, name: string, value: unknown): unknown {
 }
 
 function checkGroup(prefix: string, name: string, value: unknown): void {
-  if (!isRecord(value)) throw invalid(name, 'must be a group of options')
+  if (!isRecord(value)) throw invalid(name, 'must be an object of options')
   for (const [key, inner] of Object.entries(value)) {
     checked(`${prefix}${key}`, `${name}.${key}`, inner)
   }

@@ -106,7 +106,12 @@ export class Leg implements ReplySink, RequestHandle {
       if (this.#tokens >= this.#tellAt) this.#tellOutput()
     }
     if (chunk.finish === 'cancelled' && this.#cancelled === null) {
-      this.#fail(new BatonError('backend.cancelled', 'the worker gave up a request that runs'))
+      this.#fail(
+        new BatonError(
+          'backend.cancelled',
+          'the worker cancelled a running request without being asked to',
+        ),
+      )
       return
     }
     if (chunk.finish !== undefined) {

@@ -56,7 +56,7 @@ export function eventFacts(
 function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: string[]): void {
   if (pool.mode !== 'kv' || pool.workers === 0) return
   if (!pool.knowsBlocks) {
-    lines.push(`${name}: routing without KV, the workers do not say their block size`)
+    lines.push(`${name}: routing without KV, the workers do not report their block size`)
     return
   }
   const { kvEventWorkers: seen, kvEventWorkersExpected: expected, kvEventWorkersSilent } = pool
@@ -67,25 +67,25 @@ function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: 
   if (!pool.usesKvEvents) return
   if (kvEventWorkersSilent > 0) {
     warnings.push(
-      `KV routing of the ${name} pool hears nothing from ${kvEventWorkersSilent} of ${expected} workers that had prompts`,
+      `KV routing of the ${name} pool receives no KV events from ${kvEventWorkersSilent} of ${expected} workers that had prompts`,
     )
   }
   if (pool.kvEventErrors > 0) {
     warnings.push(
-      `${name}: ${pool.kvEventErrors} KV events were refused; blocks may be missing in the index; ${pool.kvSnapshotsAsked} snapshots were asked for`,
+      `${name}: ${pool.kvEventErrors} KV events were rejected; blocks may be missing in the index; ${pool.kvSnapshotsAsked} snapshots were requested`,
     )
   }
   if (pool.indexGivenUp > 0) {
     const size = Math.round(pool.indexBytesMax / 1024 ** 2)
     warnings.push(
-      `${name}: the KV index is at its ${size} MiB (--router-index-bytes); ${pool.indexGivenUp} blocks were given up, the oldest first`,
+      `${name}: the KV index has reached its limit of ${size} MiB (--router-index-bytes); ${pool.indexGivenUp} blocks were evicted, the oldest first`,
     )
   }
 }
 
 /** What routing is based on where no events arrive. */
 function whyNoEvents(pool: PoolStatus): string | null {
-  const believed = 'workers are believed to hold what they were sent'
+  const believed = 'workers are assumed to cache what they were sent'
   if (!pool.usesKvEvents) return `events are off, ${believed}`
   const silent = pool.workers - pool.kvEventWorkersExpected
   if (silent === 0) return pool.kvEventWorkers === 0 ? 'none has come yet' : null
@@ -101,13 +101,13 @@ function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): voi
   if (pool.predictionsOff) {
     const error = Math.round(100 * (pool.ttftError ?? 0))
     warnings.push(
-      `${name}: predicted first tokens are off by ${error} %; requests go to the workers with the fewest until that falls`,
+      `${name}: predicted first tokens are off by ${error} %; requests go to the workers with the fewest requests until the error falls`,
     )
   }
   const { recentForecasts: recent, recentForecastsOff: off } = answers
   if (recent < FORECASTS_BEFORE_WARNING || off <= recent * SHARE_OFF_MAX) return
   warnings.push(
-    `${name}: in ${off} of the last ${recent} answers the engine had cached another part of the prompt than KV events said; events are lost, or blocks are hashed otherwise than by the engine`,
+    `${name}: in ${off} of the last ${recent} replies the engine had cached another part of the prompt than its KV events said; events are lost, or the engine hashes blocks differently`,
   )
 }
 
@@ -119,7 +119,7 @@ function checkHandOvers({ answers }: PoolStatus, lines: string[], warnings: stri
   lines.push(`KV was handed over in ${kvMoved} of ${all} decode legs`)
   if (kvNotMoved > 0) {
     warnings.push(
-      `KV did not move in ${kvNotMoved} of ${all} decode legs: the decode engine computed the prompt again`,
+      `KV was not transferred in ${kvNotMoved} of ${all} decode legs: the decode engine computed the prompt again`,
     )
   }
 }

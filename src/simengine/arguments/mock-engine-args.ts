@@ -110,7 +110,8 @@ const REFUSED: readonly (readonly [RegExp, string])[] = [
 
 /** Throws `config.invalid` with the name of the invalid argument. */
 export function mockEngineOptions(given: unknown, files?: MockArgFiles): MockEngineOptions {
-  if (!isRecord(given)) throw new BatonError('config.invalid', 'engine arguments are an object')
+  if (!isRecord(given))
+    throw new BatonError('config.invalid', 'engine arguments are invalid: expected an object')
   const args = flatMockArgs(given)
   if (args['is_prefill'] === true && args['is_decode'] === true)
     refuse('is_prefill', true, 'false when is_decode is true')

@@ -17,7 +17,7 @@ export function replayScript(name: string, lines: string): ReplayScript {
     const at = `${name}, line ${index + 1}`
     const row = recordOf(at, line)
     const key = textOf(`${at}: output_replay_id`, row['output_replay_id'])
-    if (rows.has(key)) refuse(`${at}: output_replay_id`, key, 'different in each line')
+    if (rows.has(key)) refuse(`${at}: output_replay_id`, key, 'unique in the file')
     rows.set(key, tokensOf(at, row))
   }
   return (request) => {

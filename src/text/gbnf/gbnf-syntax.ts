@@ -138,7 +138,7 @@ class GbnfReader {
   #character(): number {
     const code = this.#text.codePointAt(this.#at)
     if (code === undefined)
-      throw invalid('the grammar does not parse: it ends inside of a text or a set')
+      throw invalid('the grammar is invalid: a literal or character class is not closed')
     if (code !== 0x5c) {
       this.#at += code > 0xffff ? 2 : 1
       return code

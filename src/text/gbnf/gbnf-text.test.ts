@@ -58,11 +58,11 @@ describe('textOfGrammar', () => {
   it.each([
     ['root ::= a', "no rule 'a'"],
     ['a ::= "x"', "no rule 'root'"],
-    ['root ::= "x', 'inside of a text'],
+    ['root ::= "x', 'is not closed'],
     ['root ::= ("x"', "expected ')'"],
-    ['root ::= "x" root', 'no text that ends'],
+    ['root ::= "x" root', 'no finite text'],
     ['root = "x"', "expected '::='"],
-    ['root ::= "x"{200000}', 'ends soon'],
+    ['root ::= "x"{200000}', 'too long'],
   ])('%s - refused', (gbnf, why) => {
     expect(() => textOfGrammar(gbnf, () => 0.5, 10)).toThrow(why)
   })

@@ -43,7 +43,8 @@ class GrammarWriter {
       const { node, depth } = next
       const parts = this.#parts(node, depth)
       for (const part of parts.toReversed()) open.push({ node: part, depth: depth + 1 })
-      if (this.#text.length > LENGTH_MAX) throw invalid('the grammar has no text that ends soon')
+      if (this.#text.length > LENGTH_MAX)
+        throw invalid('the grammar is invalid: its texts are too long')
     }
     return this.#text
   }
@@ -97,7 +98,7 @@ class GrammarWriter {
 
 function firstOutside(isIn: (code: number) => boolean): number {
   for (let code = 0xa1; code < 0x3000; code++) if (!isIn(code)) return code
-  throw invalid('the grammar has a set that no character is in')
+  throw invalid('the grammar is invalid: a character class is empty')
 }
 
 /** The minimum depth of a text of each rule; Infinity: the rule never ends. */
@@ -112,7 +113,7 @@ function heightsOf(rules: ReadonlyMap<string, GbnfNode>): ReadonlyMap<string, nu
       isChanged = true
     }
   }
-  if (!heights.has('root')) throw invalid('the grammar has no text that ends')
+  if (!heights.has('root')) throw invalid('the grammar is invalid: it has no finite text')
   return heights
 }
 

@@ -244,7 +244,7 @@ describe('JSON schema to grammar', () => {
     [{ type: 'string', pattern: '(?=a)' }, "'pattern' with a look-ahead"],
     [{ type: 'string', pattern: '^a{3}$', maxLength: 2 }, "'pattern' together with these lengths"],
     [{ type: 'string', pattern: '^ab?$', minLength: 3 }, "'pattern' together with these lengths"],
-    [{ allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, "'pattern' that is said twice"],
+    [{ allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, "'pattern' that is given twice"],
     [
       { oneOf: [{ type: 'integer' }, { type: 'number' }] },
       "'oneOf' whose options may hold at once",

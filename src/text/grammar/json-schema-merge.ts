@@ -112,7 +112,7 @@ function bothOf(keyword: string, a: unknown, b: unknown): unknown {
   if (keyword === 'uniqueItems') return a === true || b === true
   if (keyword === 'multipleOf' && Number(a) % Number(b) === 0) return a
   if (keyword === 'multipleOf' && Number(b) % Number(a) === 0) return b
-  throw unsupported(`'${keyword}' that is said twice, in 'allOf' or beside 'anyOf' or '$ref'`)
+  throw unsupported(`'${keyword}' that is given twice, in 'allOf' or beside 'anyOf' or '$ref'`)
 }
 
 function asSchema(value: unknown): Schema | false {

@@ -19,7 +19,7 @@ export function integerGbnf(schema: Schema): string {
     number(schema, 'maximum', Infinity, Math.floor),
     number(schema, 'exclusiveMaximum', Infinity, (value) => Math.ceil(value) - 1),
   )
-  if (least > most) throw invalid('the bounds of an integer leave no number')
+  if (least > most) throw invalid('the bounds allow no number')
   if (least > INTEGER_MAX || most < -INTEGER_MAX)
     throw unsupported(`an integer of more than ${DIGITS_MAX} digits`)
   const step = number(schema, 'multipleOf', 1)
@@ -34,7 +34,7 @@ function multiples(step: number, least: number, most: number): string {
   if (!(step > 0)) throw invalid("'multipleOf' must be above 0")
   const first = Math.ceil(Math.max(least, -INTEGER_MAX) / step)
   const last = Math.floor(Math.min(most, INTEGER_MAX) / step)
-  if (first > last) throw invalid('the bounds of an integer leave no number')
+  if (first > last) throw invalid('the bounds allow no number')
   if (last - first < LISTED_MAX && Number.isInteger(step)) {
     const values = Array.from({ length: last - first + 1 }, (_, i) => `"${(first + i) * step}"`)
     return `( ( ${values.join(' | ')} ) ws )`
@@ -67,7 +67,7 @@ export function numberGbnf(schema: Schema): string {
       ? above(low, high, decimalsMax)
       : null,
   ].filter((option) => option !== null)
-  if (options.length === 0) throw invalid('the bounds of a number leave none')
+  if (options.length === 0) throw invalid('the bounds allow no number')
   return `( ( ${options.join(' | ')} ) ws )`
 }
 

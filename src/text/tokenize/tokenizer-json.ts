@@ -148,7 +148,7 @@ function readBpeVocabulary(model: JsonRecord, addedTokens: readonly AddedToken[]
 function readAddedTokens(json: JsonRecord): AddedToken[] {
   const list = json['added_tokens']
   if (list === undefined || list === null) return []
-  if (!Array.isArray(list)) throw new Error('added_tokens is not a list')
+  if (!Array.isArray(list)) throw new Error('added_tokens is invalid: expected a list')
   return list.map((value: unknown) => {
     const token = recordOf(value, 'added token')
     const id = token['id']
