@@ -10,6 +10,8 @@ import type { Chunk, FinishReason, GenerateRequest, Usage } from '../request/ind
 import type { Piece } from './dialects/dialect.ts'
 import type { AnswerChunk } from './remote-text/learned-stream.ts'
 
+const HALF_AT_END = /[\ud800-\udbff]$/
+
 export class OutputBook {
   readonly #request: GenerateRequest
   readonly #ends: ReadonlySet<number>
@@ -23,6 +25,8 @@ export class OutputBook {
   #serverTokens: number | undefined
   #hasText = false
   #isTextCut = false
+  /** The first half of a character whose second half is in the next piece. */
+  #half = ''
   #finish: Omit<Chunk, 'tokenIds'> | null = null
   #prefillResult: Chunk['prefillResult']
   #kvMoved: boolean | undefined
@@ -107,7 +111,12 @@ export class OutputBook {
       return null
     }
     this.#count += 1
-    return { tokenIds: [], text }
+    const whole = this.#half + text
+    // Servers that cut strings of UTF-16 send the halves of a character in two pieces.
+    const isCut = HALF_AT_END.test(whole)
+    this.#half = isCut ? whole.slice(-1) : ''
+    const kept = isCut ? whole.slice(0, -1) : whole
+    return kept === '' ? null : { tokenIds: [], text: kept }
   }
 
   #cutText(): void {

@@ -68,6 +68,19 @@ describe('OpenAI servers without ids', () => {
     })
   })
 
+  it('the halves of a character in two pieces - are one character', async () => {
+    const pieces = ['a\ud83e', '\udd84b', '\ud83e', '\udd84', 'c\ud83e']
+    const body = eventResponse([
+      ...pieces.map((text) => ({ choices: [{ text }] })),
+      { choices: [{ text: '', finish_reason: 'stop' }] },
+    ])
+    const { engine } = await served('mlx-lm', () => body, asOpenAi)
+    const request = requestOf({ stop: { maxTokens: 9 } })
+    const chunks = await chunksOf(engine, request)
+    validated(request, chunks)
+    expect(chunks.flatMap(({ text }) => text ?? [])).toEqual(['a', '🦄b', '🦄', 'c'])
+  })
+
   describe('a server that ignores max_tokens', () => {
     const word = (text: string, more: object = {}) => ({ choices: [{ text }], ...more })
     const answered = async (body: string) => {

@@ -30,5 +30,7 @@ function* neededFeatures(options: GenerationOptions): Generator<[string, EngineF
     yield [field === 'tools' ? 'tool_choice' : field, 'guided']
   }
   if (output.promptLogprobs !== undefined) yield ['prompt_logprobs', 'prompt_logprobs']
-  if (output.logprobs !== undefined) yield ['logprobs', 'logprobs']
+  // The best of several choices is found by their log-probabilities.
+  const asked = options.hidesLogprobs === true ? 'best_of' : 'logprobs'
+  if (output.logprobs !== undefined) yield [asked, 'logprobs']
 }

@@ -196,14 +196,21 @@ class MigratingReply implements ReplySink, RequestHandle {
   }
 
   #hold(tokens: Uint32Array): void {
-    const doublings = Math.min(this.#held?.failures ?? 0, HELD_DOUBLINGS_MAX)
-    this.#retry = this.#options.clock.after(HELD_RETRY_MS * 2 ** doublings, () => {
+    this.#retry = this.#options.clock.after(this.#pauseMs(), () => {
       this.#retry = null
       // Workers that were lost may be back.
       this.#excluded.length = 0
       this.#excluded.push(...(this.#request.routing.excludedWorkerIds ?? []))
       this.#goOn(tokens)
     })
+  }
+
+  /** The last attempt is at the end of the wait. */
+  #pauseMs(): number {
+    const { waitMs = 0, clock } = this.#options
+    const { failures = 0, sinceMs = 0 } = this.#held ?? {}
+    const pauseMs = HELD_RETRY_MS * 2 ** Math.min(failures, HELD_DOUBLINGS_MAX)
+    return Math.max(HELD_RETRY_MS, Math.min(pauseMs, sinceMs + waitMs - clock.nowMs()))
   }
 
   #goOn(tokens: Uint32Array): void {
