@@ -1,4 +1,4 @@
-/** What a process that died in the middle of an upload or a batch has left in `--files-dir`. */
+/** Removal of files that a process left in `--files-dir` when it died during an upload or a batch. */
 import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ function left(name: string, idleSeconds: number): void {
   utimesSync(join(path, name), then, then)
 }
 
-it('bytes without a record - go after two days without a write, not before, and nothing else goes', async () => {
+it('content files without a record - are deleted two days after their last write, other files are kept', async () => {
   const folder = DiskFolder.open(path, 'one')
   const files = new StoredFiles(
     { folder, fileBytesMax: 1e6, bytesMax: 1e6, keepSeconds: 1e6, requestsMax: 1 },

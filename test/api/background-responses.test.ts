@@ -10,7 +10,7 @@ import { HAS_SQLITE, clientOf } from './openai-of.ts'
 
 const SIM = ['--engine', 'sim', '--in-process', '--aggregated', '1']
 
-describe('responses of the background, by the openai client', () => {
+describe('background responses with the openai client', () => {
   let server: RunningServer
   let client: OpenAI
   beforeAll(async () => {
@@ -43,7 +43,7 @@ describe('responses of the background, by the openai client', () => {
     return response
   }
 
-  it('is answered at once, polled, and is then like any other', async () => {
+  it('background response - is returned at once, can be polled, and is then stored like any other', async () => {
     const queued = await begin()
     expect(queued).toMatchObject({ status: 'queued', background: true, store: true, output: [] })
     const response = await ended(queued.id)
@@ -61,7 +61,7 @@ describe('responses of the background, by the openai client', () => {
     await expect(client.responses.cancel(queued.id)).rejects.toMatchObject({ status: 400 })
   })
 
-  it('cancel and delete - end it at the worker; what goes on from it waits for its end', async () => {
+  it('cancel and delete - stop the work on the worker; a following response has to wait for the end', async () => {
     const long = await begin({ max_output_tokens: 3000 })
     await until('it runs', async () => (await running()) === 1)
     await expect(begin({ previous_response_id: long.id })).rejects.toMatchObject({ status: 409 })
@@ -77,7 +77,7 @@ describe('responses of the background, by the openai client', () => {
     await expect(client.responses.retrieve(deleted.id)).rejects.toMatchObject({ status: 404 })
   })
 
-  it('a fault - is the status of the response; what is wrong from the start is refused', async () => {
+  it('errors - failures set the status of the response, invalid requests are refused at once', async () => {
     const failed = await ended((await begin({ input: 'word '.repeat(5000) })).id)
     expect(failed).toMatchObject({ status: 'failed', error: { code: 'invalid_prompt' } })
     for (const [fields, status] of [
@@ -91,8 +91,8 @@ describe('responses of the background, by the openai client', () => {
   })
 })
 
-describe.runIf(HAS_SQLITE)('over a restart', () => {
-  it('what nobody computes any more has failed', async () => {
+describe.runIf(HAS_SQLITE)('background responses after a restart', () => {
+  it('a response that no process computes any more - has failed', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'baton-background-'))
     const state = ['--state', `sqlite:${join(dir, 's.db')}`]
     const first = await startServer([...SIM, ...state])
@@ -105,7 +105,8 @@ describe.runIf(HAS_SQLITE)('over a restart', () => {
     await first.stop()
     const second = await startServer([...SIM, ...state])
     try {
-      // A frontend that gives no sign of life for 15 s is dead; until then it may be another one that computes it.
+      // A frontend without a heartbeat for 15 s counts as dead; until then another frontend may still compute the
+      // response.
       await expect
         .poll(() => clientOf(second).responses.retrieve(id), { timeout: 40_000, interval: 500 })
         .toMatchObject({ status: 'failed' })

@@ -10,7 +10,7 @@ import { clientOf } from './openai-of.ts'
 import { until } from '../until.ts'
 
 const FAST = ['--engine', 'sim', '--sim-speedup', '0', '--in-process', '--aggregated', '1']
-/** A token takes milliseconds, so that something is always half done. */
+/** A token takes milliseconds, so that some work is always half done. */
 const SLOW = ['--engine', 'sim', '--in-process', '--aggregated', '1', '--sequences', '8']
 
 const lineOf = (customId: string, fields: object = {}) => ({
@@ -72,7 +72,7 @@ async function linesOf(client: OpenAI, id: string | null | undefined): Promise<A
 
 const folder = () => mkdtempSync(join(tmpdir(), 'baton-batches-'))
 
-describe('batches, by the openai client', () => {
+describe('batches with the openai client', () => {
   const dir = folder()
   let server: RunningServer
   let client: OpenAI
@@ -85,7 +85,7 @@ describe('batches, by the openai client', () => {
     rmSync(dir, { recursive: true })
   })
 
-  it('a batch - each line has one answer; what was refused is in the error file', async () => {
+  it('a batch - each line has one answer; refused lines are in the error file', async () => {
     const lines = [lineOf('a'), lineOf('b', { max_tokens: -1 }), '', lineOf('c')]
     const begun = await begin(client, lines, { metadata: { for: 'a test' } })
     expect(begun).toMatchObject({ object: 'batch', output_file_id: null, error_file_id: null })
@@ -128,7 +128,7 @@ describe('batches, by the openai client', () => {
     expect((await linesOf(client, id))[0]?.response?.body['object']).toBe(object)
   })
 
-  it('an input that cannot be run - every fault with its line, and nothing is run', async () => {
+  it('an invalid input file - every error is listed with its line, and no request runs', async () => {
     const begun = await begin(client, [
       lineOf('a'),
       '{"custom_id":',
@@ -152,7 +152,7 @@ describe('batches, by the openai client', () => {
     ])
   })
 
-  it('an empty input, an unknown file, another window, another endpoint', async () => {
+  it('an empty input, an unknown file, another window or endpoint - is refused', async () => {
     expect(await ended(client, (await begin(client, [])).id)).toMatchObject({
       status: 'failed',
       errors: { data: [{ code: 'empty_file' }] },
@@ -180,7 +180,7 @@ describe('batches, by the openai client', () => {
     }
   })
 
-  it('files - listed page by page, read, deleted; the bound of all is held', async () => {
+  it('files - are listed in pages, read and deleted; the total size is limited', async () => {
     const kept = await upload(client, [lineOf('a')])
     expect(kept).toMatchObject({ object: 'file', purpose: 'batch', filename: 'input.jsonl' })
     expect(await client.files.retrieve(kept.id)).toEqual(kept)
@@ -204,12 +204,12 @@ describe('batches, by the openai client', () => {
   })
 })
 
-describe('a batch that lasts', () => {
+describe('a batch during a restart', () => {
   const dir = folder()
   afterAll(() => rmSync(dir, { recursive: true }))
   const lines = Array.from({ length: 60 }, (_, i) => lineOf(`r${i}`, { max_tokens: 12 }))
 
-  it('goes on after kill -9, one answer per line; then cancel and the window', async () => {
+  it('kill -9 - the batch continues with one answer per line; then cancel and the completion window', async () => {
     const first = await startServer([...SLOW, '--files-dir', dir])
     const begun = await begin(clientOf(first), lines)
     await until('some are done', async () => {
@@ -255,8 +255,8 @@ describe('a batch that lasts', () => {
   })
 })
 
-describe('whose a file and a batch are', () => {
-  it('with keys - the tenant’s, and 404 for others', async () => {
+describe('owner of files and batches', () => {
+  it('with keys - they belong to the tenant, others get 404', async () => {
     const dir = folder()
     const keys = join(dir, 'keys.json')
     const texts: string[] = []

@@ -38,7 +38,7 @@ function isAnswer(text: string): boolean {
   )
 }
 
-describe('tools and a schema in one request', () => {
+describe('tools and a response schema in one request', () => {
   let server: RunningServer
   let openai: OpenAI
   let anthropic: Anthropic
@@ -84,7 +84,7 @@ describe('tools and a schema in one request', () => {
     expect(await streamed.output).toEqual(result.output)
   })
 
-  it('chat - auto may call or answer, none answers, required calls; whole and streamed', async () => {
+  it('chat - auto may call or answer, none answers, required calls; streamed or not', async () => {
     const ask = (fields: object) => ({
       model: 'storyteller',
       temperature: 0,
@@ -115,7 +115,7 @@ describe('tools and a schema in one request', () => {
     }
   })
 
-  it('chat - a model that thinks does so before the shape, also before a forced call', async () => {
+  it('chat - a reasoning model thinks before the constrained output, also before a forced call', async () => {
     const ask = {
       model: 'storyteller',
       temperature: 0,
@@ -136,7 +136,7 @@ describe('tools and a schema in one request', () => {
     })
   })
 
-  it('responses - text.format with tools, and with a forced tool', async () => {
+  it('responses - text.format works with tools and with a forced tool', async () => {
     const ask = (fields: object) => ({
       model: 'storyteller',
       temperature: 0,
@@ -180,7 +180,7 @@ describe('tools and a schema in one request', () => {
     expect(block?.type === 'text' && isAnswer(block.text)).toBe(true)
   })
 
-  it('responses - a custom tool gets a text, whole and streamed; its result goes on', async () => {
+  it('responses - a custom tool gets text, streamed or not; its result continues the conversation', async () => {
     const ask = {
       model: 'storyteller',
       temperature: 0,

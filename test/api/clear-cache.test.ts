@@ -35,8 +35,8 @@ async function cachedTokens(url: string): Promise<number> {
   return (json['usage'] as unknown as Usage).prompt_tokens_details?.cached_tokens ?? 0
 }
 
-describe('a fleet forgets its KV', () => {
-  it('/clear_kv_blocks and its other names - every worker says what it did, and nothing is cached any more', async () => {
+describe('clearing the KV cache of a fleet', () => {
+  it('/clear_kv_blocks and its aliases - every worker reports its result, and no block is cached any more', async () => {
     const server = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--in-process'])
     open.push(() => server.stop())
     for (const path of ['/clear_kv_blocks', '/reset_prefix_cache', '/flush_cache']) {
@@ -56,7 +56,7 @@ describe('a fleet forgets its KV', () => {
     }
   })
 
-  it('with keys - an operator’s only', async () => {
+  it('with keys - requires an operator key', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'baton-clear-'))
     open.push(() => rmSync(dir, { recursive: true }))
     const file = join(dir, 'keys.json')
@@ -77,7 +77,7 @@ describe('a fleet forgets its KV', () => {
     ]).toEqual([401, 403, 200])
   })
 
-  it('of other servers - one that cannot is said so, with the status that clients read', async () => {
+  it('upstreams - one that cannot clear its cache is reported with the status that clients expect', async () => {
     const server = await engineServer(() => jsonResponse(200, {}))
     const gateway = await startGateway([server])
     open.push(
@@ -93,7 +93,7 @@ describe('a fleet forgets its KV', () => {
   })
 })
 
-describe('what each kind of server is asked', () => {
+describe('request sent to each kind of upstream', () => {
   const slots = [{ id: 0 }, { id: 1 }]
   it.each<[UpstreamKind, readonly string[], unknown]>([
     ['vllm', ['POST /reset_prefix_cache'], { status: 'ok' }],

@@ -25,7 +25,7 @@ const ADD = {
 describe.each([
   ['the shipped model', []],
   ['the simulator', ['--engine', 'sim']],
-])('custom tools of a chat and log-probabilities of a response, %s', (_what, args) => {
+])('custom tools in chats and log-probabilities in responses, %s', (_what, args) => {
   let server: RunningServer
   let client: OpenAI
   let model: string
@@ -48,7 +48,7 @@ describe.each([
     ...fields,
   })
 
-  it('a forced custom tool - its input is a text that keeps to its pattern', async () => {
+  it('a forced custom tool - its input is text that matches its pattern', async () => {
     const { choices } = await client.chat.completions.create(chat())
     expect(choices[0]?.finish_reason).toBe('tool_calls')
     const [call] = choices[0]?.message.tool_calls ?? []
@@ -85,7 +85,7 @@ describe.each([
     expect(deltas.map(({ custom }) => custom.input).join('')).toBe(call.custom.input)
   })
 
-  it('its earlier call and the result - are taken', async () => {
+  it('an earlier call and its result - are accepted in the messages', async () => {
     const messages: Chat['messages'] = [
       { role: 'user', content: 'Please say hello.' },
       {
@@ -102,7 +102,7 @@ describe.each([
     expect(reply.choices).toHaveLength(1)
   })
 
-  it('a function beside it - stays a function', async () => {
+  it('a function tool next to a custom tool - stays a function', async () => {
     const forced = chat({ tool_choice: { type: 'function', function: { name: 'add' } } })
     const { choices } = await client.chat.completions.create(forced)
     expect(choices[0]?.message.tool_calls?.[0]?.type).toBe('function')
@@ -112,12 +112,12 @@ describe.each([
     ['an unknown name', { tool_choice: { type: 'custom', custom: { name: 'x' } } }, 'tool_choice'],
     ['no name', { tools: [{ type: 'custom', custom: {} }] }, 'tools[0].custom.name'],
     ['another type', { tools: [{ type: 'odd' }] }, 'tools[0].type'],
-  ])('%s - refused by name', async (_name, fields, param) => {
+  ])('%s - is refused with the name of the field', async (_name, fields, param) => {
     const refused = client.chat.completions.create({ ...chat(), ...(fields as Partial<Chat>) })
     await expect(refused).rejects.toMatchObject({ status: 400, param })
   })
 
-  it('log-probabilities of a response - one per token, whole and streamed alike', async () => {
+  it('log-probabilities of a response - one per token, the same streamed and not', async () => {
     const asked = {
       model,
       input: 'Tell me about a fox.',
@@ -148,7 +148,7 @@ describe.each([
     expect(JSON.stringify(plain.output)).toContain('"logprobs":[]')
   })
 
-  it('fields that change no result - are taken', async () => {
+  it('fields without effect on the result - are accepted', async () => {
     const response = await client.responses.create({
       model,
       input: 'hi',

@@ -21,7 +21,7 @@ interface Generated {
 describe.each([
   ['one prefill and one decode worker', []],
   ['one worker for all', ['--aggregated', '1', '--prefill', '0', '--decode', '0']],
-])('what evaluators and trainers ask for, %s', (_what, args) => {
+])('fields that evaluation and training tools use, %s', (_what, args) => {
   let server: RunningServer
   let openai: OpenAI
   beforeAll(async () => {
@@ -50,7 +50,7 @@ describe.each([
       ...fields,
     })
 
-  it('echo with logprobs - one per token, none for the first, twice the same', async () => {
+  it('echo with logprobs - one per token, none for the first, and repeatable', async () => {
     const ids = await idsOf(PROMPT)
     const { choices } = await complete({ echo: true, logprobs: 2 })
     const [first] = choices
@@ -71,7 +71,7 @@ describe.each([
     expect(again.choices[0]?.logprobs).toEqual(first?.logprobs)
   })
 
-  it('echo with logprobs - the score of a token is what it has when it is generated', async () => {
+  it('echo with logprobs - a token has the same score as when it was generated', async () => {
     const nvext = { extra_fields: ['completion_token_ids'] }
     const written = await complete({ max_tokens: 12, logprobs: 0, nvext })
     const { nvext: shown } = written as unknown as { nvext: { completion_token_ids: number[] } }
@@ -81,11 +81,11 @@ describe.each([
     const own = written.choices[0]?.logprobs?.token_logprobs ?? []
     const seen = scored.choices[0]?.logprobs?.token_logprobs?.slice(-own.length) ?? []
     expect(own).toHaveLength(12)
-    // A prompt is computed in other batches than single tokens, with 8 bit weights: near, and not equal.
+    // With 8-bit weights a prompt, computed in larger batches, gives slightly other values than single tokens.
     own.forEach((score, at) => expect(Math.abs((seen[at] ?? 99) - score)).toBeLessThan(0.15))
   })
 
-  it('echo with logprobs, streamed - the same as whole', async () => {
+  it('echo with logprobs, streamed - same as not streamed', async () => {
     const whole = await complete({ echo: true, logprobs: 1, max_tokens: 5 })
     const reply = await post('/v1/completions', {
       prompt: PROMPT,
@@ -113,7 +113,7 @@ describe.each([
     expect(scores).toEqual(whole.choices[0]?.logprobs?.token_logprobs)
   })
 
-  it('prompt_logprobs - in completions and chat, refused in a stream', async () => {
+  it('prompt_logprobs - work in completions and chat, refused in a stream', async () => {
     const ids = await idsOf(PROMPT)
     const reply = await post('/v1/completions', { prompt: ids, max_tokens: 1, prompt_logprobs: 1 })
     const { choices } = (await reply.json()) as {
@@ -143,7 +143,7 @@ describe.each([
       expect((await post('/v1/completions', { prompt: ids, ...wrong })).status).toBe(400)
   })
 
-  it('/inference/v1/generate - ids in, ids out, whole and streamed, with log-probabilities', async () => {
+  it('/inference/v1/generate - takes and returns token ids, streamed or not, with log-probabilities', async () => {
     const ids = await idsOf(PROMPT)
     const ask = {
       model: 'storyteller',
@@ -181,7 +181,7 @@ describe.each([
     expect(usage).toMatchObject({ completion_tokens: 9 })
   })
 
-  it('/inference/v1/generate - what is wrong is named', async () => {
+  it('/inference/v1/generate - errors name the invalid field', async () => {
     const wrong: readonly (readonly [object, string])[] = [
       [{ token_ids: [], sampling_params: {} }, 'token_ids'],
       [{ token_ids: [4_000_000], sampling_params: {} }, 'token_ids'],
@@ -196,7 +196,7 @@ describe.each([
     }
   })
 
-  it('completion_token_ids - on every chunk, together those of the whole reply', async () => {
+  it('completion_token_ids - are on every chunk and add up to those of the whole reply', async () => {
     const nvext = { extra_fields: ['completion_token_ids'] }
     const ask = {
       messages: [{ role: 'user', content: 'Simon has a pink rope. What does Simon have? /think' }],
@@ -224,7 +224,7 @@ describe.each([
     expect(chunks).toBeGreaterThan(ids.length / 3)
   })
 
-  it('best_of - the likeliest of the drawn ones; more choices than drawn are refused', async () => {
+  it('best_of - returns the most likely candidates; n greater than best_of is refused', async () => {
     const ask = { temperature: 1, seed: 7, max_tokens: 8 }
     const all = await complete({ ...ask, n: 5, logprobs: 0 })
     const mean = (choice: OpenAI.CompletionChoice): number => {
@@ -241,7 +241,7 @@ describe.each([
     await expect(complete({ ...ask, n: 3, best_of: 2 })).rejects.toThrow('best_of')
   })
 
-  it('seeds and logit_bias - a batch gives what each prompt gives alone', async () => {
+  it('seeds and logit_bias - several prompts give the same results as each prompt alone', async () => {
     const prompts = [PROMPT, 'Count from 3 to 20.', 'A robot named Otto']
     const ask = { temperature: 1, seed: 11, max_tokens: 12, n: 2, logit_bias: { '735': -100 } }
     const batch = await complete({ ...ask, prompt: prompts })

@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 
-/** Neither is a double. */
+/** Integers that a double cannot represent. */
 const ODD = '9007199254740993'
 const LONG = '12345678901234567890'
 const LIMIT = '9223372036854775807'
 
-/** Bodies as texts: a number of JavaScript would be rounded before it is sent. */
-describe('integers of schemas that a double cannot hold', () => {
+/** Request bodies as text, because JavaScript numbers would be rounded before they are sent. */
+describe('integers in schemas that a double cannot represent', () => {
   let server: RunningServer
   beforeAll(async () => {
     server = await startServer(['--engine', 'sim', '--sim-speedup', '0'])
@@ -28,7 +28,7 @@ describe('integers of schemas that a double cannot hold', () => {
   const shape = (value: string): string =>
     `{"type":"object","properties":{"id":${value}},"required":["id"],"additionalProperties":false}`
 
-  it('come to the model digit by digit', async () => {
+  it('in a tool schema - reach the model with every digit', async () => {
     const parameters = shape(`{"type":"integer","enum":[${ODD},-${LONG}],"maximum":${LIMIT}}`)
     const annotated = '"stream":true,"nvext":{"annotations":["formatted_prompt"]}'
     const tool = `"tools":[{"type":"function","function":{"name":"f","parameters":${parameters}}}]`
@@ -40,7 +40,7 @@ describe('integers of schemas that a double cannot hold', () => {
     for (const digits of [ODD, `-${LONG}`, LIMIT]) expect(text).toContain(digits)
   })
 
-  it('that must come do come so, in a shape and in a forced call', async () => {
+  it('as const or enum - are returned exactly, in structured output and in a forced call', async () => {
     for (const value of [`{"const":${ODD}}`, `{"type":"integer","enum":[${ODD}]}`]) {
       const schema = shape(value)
       const format = `{"type":"json_schema","json_schema":{"name":"a","strict":true,"schema":${schema}}}`
@@ -75,7 +75,7 @@ describe('integers of schemas that a double cannot hold', () => {
     }
   })
 
-  it('as bounds are of no harm, as they never were', async () => {
+  it('as bounds - are accepted', async () => {
     const schema = shape(`{"type":"integer","maximum":${LIMIT}}`)
     const format = `{"type":"json_schema","json_schema":{"name":"a","schema":${schema}}}`
     const [status] = await post(

@@ -14,7 +14,7 @@ import { until } from '../until.ts'
 const folder = mkdtempSync(join(tmpdir(), 'baton-openapi-'))
 const MODEL = 'storyteller'
 
-describe('a client that is generated from /openapi.json', () => {
+describe('a client generated from /openapi.json', () => {
   let server: RunningServer
   let client: OpenAPIClient
   let document: Document
@@ -32,7 +32,7 @@ describe('a client that is generated from /openapi.json', () => {
     rmSync(folder, { recursive: true })
   })
 
-  /** Asks, and holds the reply to the document. */
+  /** Sends a request and validates the reply against the document. */
   const send = async (method: string, path: string, at: string, body?: unknown) => {
     const reply = await fetch(server.url + at, {
       method: method.toUpperCase(),
@@ -61,14 +61,14 @@ describe('a client that is generated from /openapi.json', () => {
     return { status, data: data as Record<string, unknown> }
   }
 
-  it('an independent validator takes the document for OpenAPI 3.1', async () => {
+  it('an independent validator - accepts the document as OpenAPI 3.1', async () => {
     const validator = new Validator()
     const { valid, errors } = await validator.validate(structuredClone({ ...document }))
     expect([valid, errors]).toEqual([true, undefined])
     expect(validator.version).toBe('3.1')
   })
 
-  it('generates, counts, ranks and reads by the names of the operations', async () => {
+  it('operations by their ids - generate, count, rank and read', async () => {
     const messages = [{ role: 'user', content: 'hi' }]
     const max_tokens = 4
     expect(
@@ -95,7 +95,7 @@ describe('a client that is generated from /openapi.json', () => {
     ).toMatchObject({ status: 400, data: { error: { param: 'messages' } } })
   })
 
-  it('stored responses, conversations, files and batches - by their own paths', async () => {
+  it('stored responses, conversations, files and batches - work through their paths', async () => {
     const asked = { model: MODEL, input: 'hi', max_output_tokens: 4, background: true }
     const { data: response } = await call('post_v1_responses', null, asked)
     await until('it has ended', async () => {
@@ -132,7 +132,7 @@ describe('a client that is generated from /openapi.json', () => {
     expect((await call('post_v1_batches_id_cancel', batch['id'])).status).toBe(409)
   })
 
-  it('each operation - what is answered is what the document says, refusals too', async () => {
+  it('every operation - answers and refuses as documented', async () => {
     const messages = [{ role: 'user', content: 'hi' }]
     const max_tokens = 4
     const post = async (path: string, body: unknown) => await send('post', path, path, body)
@@ -212,7 +212,7 @@ describe('a client that is generated from /openapi.json', () => {
     ] as const
     for (const [path, where] of deletes)
       expect([path, (await send('delete', path, where)).status]).toEqual([path, 200])
-    // What is wrong, or not there: every operation refuses in the form of its document.
+    // Invalid or missing input: every operation refuses in the documented format.
     for (const [path, methods] of Object.entries(document.paths ?? {})) {
       for (const method of Object.keys(methods ?? {})) {
         if (path === '/debug/events') continue
@@ -222,7 +222,7 @@ describe('a client that is generated from /openapi.json', () => {
     }
   })
 
-  it('every path of the document is answered by a route', async () => {
+  it('every documented path - has a route', async () => {
     for (const [path, methods] of Object.entries(document.paths ?? {})) {
       for (const method of Object.keys(methods ?? {})) {
         if (path === '/debug/events') continue

@@ -1,6 +1,6 @@
 import { BatonError } from '../../src/base/index.ts'
 
-/** What `run` refuses with; null when it accepts. Any other fault comes out. */
+/** The refusal that `run` throws, or null if it accepts. Any other error is rethrown. */
 export function refusal(run: () => unknown): BatonError | null {
   try {
     run()

@@ -1,4 +1,4 @@
-/** Whether what was asked and answered is what `/openapi.json` says of the operation. */
+/** Validates requests and replies against the operation in `/openapi.json`. */
 import { z } from 'zod'
 
 interface ReplySchema {
@@ -25,7 +25,7 @@ interface Answered {
   readonly body: string
 }
 
-/** What is wrong, in words; null: nothing. */
+/** The validation errors of a reply as text; null if it is valid. */
 export function faultOfReply(
   document: ApiDocument,
   method: string,
@@ -44,7 +44,7 @@ export function faultOfReply(
   return checked.success ? null : JSON.stringify(checked.error.issues)
 }
 
-/** The same of what was asked. */
+/** The same for a request. */
 export function faultOfRequest(
   document: ApiDocument,
   method: string,
@@ -57,7 +57,7 @@ export function faultOfRequest(
   return checked.success ? null : JSON.stringify(checked.error.issues)
 }
 
-/** A schema of the document with its references in reach. */
+/** A schema of the document together with the schemas that it refers to. */
 function schemaOf({ components }: ApiDocument, schema: object): z.ZodType {
   const $defs = components.schemas
   const text = JSON.stringify({ ...schema, $defs }).replaceAll('#/components/schemas/', '#/$defs/')

@@ -19,7 +19,7 @@ const ask = (content: string, fields: object = {}) => ({
   ...fields,
 })
 
-describe('the simulated engine held to a shape', () => {
+describe('structured output of the simulated engine', () => {
   let server: RunningServer
   let openai: OpenAI
   beforeAll(async () => {
@@ -32,7 +32,7 @@ describe('the simulated engine held to a shape', () => {
     await server.stop()
   })
 
-  it('response_format and guided_* - what comes is of that shape, and the same again', async () => {
+  it('response_format and guided_* - the output is valid and repeatable', async () => {
     const shapes: readonly (readonly [object, (text: string) => boolean])[] = [
       [
         { response_format: { type: 'json_object' } },
@@ -58,7 +58,7 @@ describe('the simulated engine held to a shape', () => {
     }
   })
 
-  it('tools - a forced call has arguments of the schema; auto beside a shape calls or answers', async () => {
+  it('tools - a forced call has valid arguments; auto together with a schema calls or answers', async () => {
     for (const prompt of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) {
       const { choices } = await openai.chat.completions.create(
         ask(prompt, { tools, tool_choice: 'required' }),
@@ -79,7 +79,7 @@ describe('the simulated engine held to a shape', () => {
     expect([...finishes].toSorted()).toEqual(['stop', 'tool_calls'])
   })
 
-  it('an agent of the AI SDK - calls until it is forced no more, then gives its object', async () => {
+  it('an agent of the AI SDK - calls until it is no longer forced to, then returns its object', async () => {
     let calls = 0
     const model = createOpenAICompatible({
       name: 'baton',
@@ -102,7 +102,7 @@ describe('the simulated engine held to a shape', () => {
     expect([calls, typeof result.output.city]).toEqual([2, 'string'])
   })
 
-  it('without a shape - turns end by themselves, and call a tool at times when they may', async () => {
+  it('without a schema - turns end by themselves, and sometimes call a tool if allowed', async () => {
     const kinds = new Set<string>()
     for (let nth = 0; nth < 12; nth++) {
       const { choices } = await openai.chat.completions.create(ask(`free ${nth}`, { tools }))
@@ -172,7 +172,7 @@ describe('the simulated engine held to a shape', () => {
     expect([...outputs].toSorted()).toEqual(['function_call', 'message'])
   })
 
-  it('logit_bias - 100 says nothing else, -100 never', async () => {
+  it('logit_bias - a token with 100 is always chosen, one with -100 never', async () => {
     const first = await openai.chat.completions.create(ask('x', { max_tokens: 4 }))
     const reply = await fetch(`${server.url}/tokenize`, {
       method: 'POST',

@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const SIM = ['--engine', 'sim', '--sim-speedup', '0']
 
-describe('stored responses, by the openai client', () => {
+describe('stored responses with the openai client', () => {
   let server: RunningServer
   let client: OpenAI
   beforeAll(async () => {
@@ -34,7 +34,7 @@ describe('stored responses, by the openai client', () => {
   })
   const create = (fields: object) => client.responses.create(ask(fields))
 
-  it('previous_response_id - the model gets what was said before', async () => {
+  it('previous_response_id - the model gets the earlier conversation', async () => {
     const first = await create({ input: 'My word is lamp.' })
     expect(first).toMatchObject({ store: true })
     const second = await create({ input: 'What is it?', previous_response_id: first.id })
@@ -52,7 +52,7 @@ describe('stored responses, by the openai client', () => {
     expect(third.usage?.input_tokens).toBeGreaterThan(second.usage?.input_tokens ?? 0)
   })
 
-  it('items that are only named - are those that were said; counted as they are sent', async () => {
+  it('item references - are replaced by the stored items and counted like them', async () => {
     const first = await create({ input: 'My word is lamp.' })
     const [said] = first.output
     const input = (item: object) => [
@@ -84,7 +84,7 @@ describe('stored responses, by the openai client', () => {
     await expect(odd).rejects.toThrow('must be a message, a reasoning, a function_call')
   })
 
-  it('a stream is stored as well, and calls of tools go on', async () => {
+  it('streamed responses - are stored as well, and tool calls continue', async () => {
     const tool = {
       type: 'function' as const,
       name: 'weather',
@@ -119,7 +119,7 @@ describe('stored responses, by the openai client', () => {
     ])
   })
 
-  it('get, delete, cancel; store false is not kept', async () => {
+  it('get, delete, cancel - work; store false keeps nothing', async () => {
     const kept = await create({ input: 'hello' })
     expect(await client.responses.retrieve(kept.id)).toMatchObject({
       id: kept.id,
@@ -137,7 +137,7 @@ describe('stored responses, by the openai client', () => {
     })
   })
 
-  it('lists in pages - limit, order and after, as the client goes through them', async () => {
+  it('lists - are paged by limit, order and after, as the client uses them', async () => {
     const words = ['a', 'b', 'c', 'd', 'e']
     const { id } = await client.conversations.create({
       items: words.map((content) => ({ type: 'message', role: 'user', content })),
@@ -158,7 +158,7 @@ describe('stored responses, by the openai client', () => {
     await expect(wrong).rejects.toMatchObject({ status: 400, param: 'after' })
   })
 
-  it('what is not there - refused, and not as if it were something else', async () => {
+  it('missing objects and unsupported operations - are refused with the right status', async () => {
     const kept = await client.responses.create({
       model: 'storyteller',
       input: 'hi',
@@ -177,7 +177,7 @@ describe('stored responses, by the openai client', () => {
     ['a text of 513 characters', { k: 'v'.repeat(513) }],
     ['a number', { k: 1 }],
     ['a list', ['v']],
-  ])('metadata: %s - is 400, of all that is kept', async (_name, metadata) => {
+  ])('metadata: %s - is 400 for every stored object', async (_name, metadata) => {
     const { id } = await client.conversations.create({ metadata: pairs(16) as never })
     const bodies = {
       '/conversations': {},
@@ -193,7 +193,7 @@ describe('stored responses, by the openai client', () => {
     }
   })
 
-  it('conversations - made, grown by responses, listed, changed, deleted', async () => {
+  it('conversations - are created, extended by responses, listed, changed and deleted', async () => {
     const conversation = await client.conversations.create({
       items: [{ role: 'user', content: 'My word is lamp.' }],
       metadata: { topic: 'words' },
@@ -222,8 +222,8 @@ describe('stored responses, by the openai client', () => {
   })
 })
 
-describe('where responses are kept', () => {
-  it('--state off - what needs it is 501 by name', async () => {
+describe('storage of responses', () => {
+  it('--state off - requests that need storage get 501 with the name of the option', async () => {
     const server = await startServer([...SIM, '--state', 'off'])
     try {
       const client = clientOf(server)
@@ -238,7 +238,7 @@ describe('where responses are kept', () => {
     }
   })
 
-  it('several frontends - nothing is kept unless they share it', async () => {
+  it('several frontends - store nothing unless they share a database', async () => {
     const server = await startServer([...SIM, '--frontends', '2'])
     try {
       const made = await clientOf(server).responses.create({ model: 'storyteller', input: 'hi' })
@@ -248,7 +248,7 @@ describe('where responses are kept', () => {
     }
   })
 
-  it('--state of several frontends in memory, or of another kind - refused at the start', async () => {
+  it('--state in memory for several frontends, or of an unknown kind - is refused at startup', async () => {
     for (const args of [
       ['--state', 'memory', '--frontends', '2'],
       ['--state', 'redis://x'],

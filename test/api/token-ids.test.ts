@@ -7,7 +7,7 @@ import { clientOf } from './openai-of.ts'
 const MESSAGES = [{ role: 'user' as const, content: 'Tell me about Mira the fox. 🦊' }]
 const PROMPT = 'Once upon a time there was a brave fox named Mira. 🦊'
 
-/** What `return_token_ids` adds; the SDK has no types for it. */
+/** Fields that `return_token_ids` adds; the SDK has no types for them. */
 interface Ids {
   readonly token_ids?: readonly number[]
   readonly prompt_token_ids?: readonly number[]
@@ -21,7 +21,7 @@ async function all<T>(stream: AsyncIterable<T>): Promise<T[]> {
   return items
 }
 
-describe('return_token_ids, read by the openai client', () => {
+describe('return_token_ids with the openai client', () => {
   let server: RunningServer
   let client: OpenAI
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe('return_token_ids, read by the openai client', () => {
     return ((await reply.json()) as { prompt: string }).prompt
   }
 
-  it('chat - the ids of the answer are its text, those of the prompt hold the question', async () => {
+  it('chat - the ids of the answer decode to its text, the ids of the prompt contain the question', async () => {
     const reply = await client.chat.completions.create({ ...chat, ...asked, stream: false })
     const [choice] = reply.choices
     const ids = idsOf(choice).token_ids
@@ -56,7 +56,7 @@ describe('return_token_ids, read by the openai client', () => {
     expect(await textOf(prompt)).toContain(MESSAGES[0]?.content)
   })
 
-  it('chat, streamed - on every chunk those since the one before, the prompt once', async () => {
+  it("chat, streamed - each chunk has the ids since the last one, the first has the prompt's", async () => {
     const whole = await client.chat.completions.create({ ...chat, ...asked, stream: false })
     const stream = await client.chat.completions.create({ ...chat, ...asked, stream: true })
     const chunks = await all(stream)
@@ -68,7 +68,7 @@ describe('return_token_ids, read by the openai client', () => {
     expect(prompts.slice(1).every((each) => each === undefined)).toBe(true)
   })
 
-  it('completions, streamed or not - each choice has its own, also of several prompts', async () => {
+  it('completions, streamed or not - each choice has its own ids, also with several prompts', async () => {
     const several = { ...completion, ...asked, prompt: [PROMPT, 'The dog Rex'], n: 2, seed: 7 }
     const warm = { ...several, temperature: 1 }
     const whole = await client.completions.create({ ...warm, stream: false })
@@ -90,7 +90,7 @@ describe('return_token_ids, read by the openai client', () => {
     }
   })
 
-  it('not asked for, or false - there are none', async () => {
+  it('absent or false - there are no ids', async () => {
     for (const fields of [{}, { return_token_ids: false }] as object[]) {
       const reply = await client.completions.create({ ...completion, ...fields, stream: false })
       expect(idsOf(reply.choices[0])).not.toHaveProperty('token_ids')
@@ -98,7 +98,7 @@ describe('return_token_ids, read by the openai client', () => {
     }
   })
 
-  it('no yes or no - refused by name', async () => {
+  it('not a boolean - is refused with the name of the field', async () => {
     const wrong = { return_token_ids: 'yes' } as object
     const refused = client.completions.create({ ...completion, ...wrong, stream: false })
     await expect(refused).rejects.toMatchObject({ status: 400, param: 'return_token_ids' })

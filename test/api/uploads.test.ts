@@ -26,7 +26,7 @@ describe('uploads', () => {
     server = await startServer([...ENGINE, '--files-dir', folder, ...limits])
     client = clientOf(server)
   })
-  // What one test has left is not another one's fault.
+  // Files of one test must not affect another one.
   afterEach(() => {
     for (const name of there()) rmSync(join(folder, name), { force: true })
   })
@@ -36,12 +36,12 @@ describe('uploads', () => {
   })
 
   const there = () => readdirSync(folder).filter((name) => name.startsWith('file-'))
-  /** In KiB; only Linux tells. */
+  /** Peak memory in KiB; only Linux reports it. */
   const mostMemory = () => (process.platform === 'linux' ? memoryOf() : 0)
   const memoryOf = () =>
     Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${server.frontendPid}/status`, 'utf8'))?.[1])
 
-  /** An upload that stays open. */
+  /** Begins an upload that stays open. */
   function begin(): ClientRequest & { answered: Promise<number> } {
     const sent = request(`${server.url}/v1/files`, {
       method: 'POST',
@@ -58,14 +58,14 @@ describe('uploads', () => {
     return Object.assign(sent, { answered })
   }
 
-  it('a large file - is whole on the disk, and was never whole in memory', async () => {
+  it('a large file - is complete on disk, and was never in memory as a whole', async () => {
     const content = Buffer.alloc(128 * MIB)
     for (let at = 0; at < content.length; at += 4093) content.writeUInt32LE(at, at & ~3)
     const before = mostMemory()
     const file = await client.files.create({ file: await toFile(content, 'x'), purpose: 'batch' })
     expect(file.bytes).toBe(content.length)
     expect(readFileSync(join(folder, `${file.id}.content`)).equals(content)).toBe(true)
-    // Pieces that the collector has not taken yet: up to 60 MiB were seen on Node 24.
+    // Chunks that the garbage collector has not freed yet: up to 60 MiB were seen on Node 24.
     expect((mostMemory() - before) / 1024).toBeLessThan(100)
     const back = Buffer.from(await (await client.files.content(file.id)).arrayBuffer())
     expect(back.equals(content)).toBe(true)
@@ -73,7 +73,7 @@ describe('uploads', () => {
     expect(there()).toEqual([])
   })
 
-  it('too long, or more than all files may take - refused, and nothing is left of it', async () => {
+  it('a file over the limit of one or of all files - is refused and nothing of it is kept', async () => {
     const own = mkdtempSync(join(tmpdir(), 'baton-uploads-'))
     const limits = ['--file-limit', '2MiB', '--files-limit', '3MiB']
     const small = await startServer([...ENGINE, '--files-dir', own, ...limits])
@@ -84,7 +84,7 @@ describe('uploads', () => {
     const { files } = clientOf(small)
     const of = async (bytes: number) =>
       await files.create({ file: await toFile(Buffer.alloc(bytes), 'x'), purpose: 'batch' })
-    // The limit is one of the body: a form is a little longer than its file.
+    // The limit applies to the body, and a form is a little longer than its file.
     const fits = 2 * MIB - 4096
     await expect(of(2 * MIB)).rejects.toMatchObject({ status: 413 })
     const first = await of(fits)
@@ -94,7 +94,7 @@ describe('uploads', () => {
     await files.delete(first.id)
   })
 
-  it('a client that leaves - leaves nothing', async () => {
+  it('a client that disconnects - nothing of its upload is kept', async () => {
     const sent = begin()
     await expect.poll(there).toHaveLength(1)
     sent.destroy()
@@ -113,7 +113,7 @@ describe('uploads', () => {
       '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--',
       'purpose',
     ],
-  ])('a form with %s - 400, and nothing is left of it', async (_what, body, why) => {
+  ])('a form with %s - 400, and nothing of it is kept', async (_what, body, why) => {
     const reply = await fetch(`${server.url}/v1/files`, {
       method: 'POST',
       headers: { 'content-type': 'multipart/form-data; boundary=b' },
@@ -124,7 +124,7 @@ describe('uploads', () => {
     expect(there()).toEqual([])
   })
 
-  it('a body that is compressed, and an empty file - taken', async () => {
+  it('a compressed body, and an empty file - are accepted', async () => {
     const { gzipSync } = await import('node:zlib')
     for (const content of ['{"a":1}\n', '']) {
       const reply = await fetch(`${server.url}/v1/files`, {
@@ -139,7 +139,7 @@ describe('uploads', () => {
     }
   })
 
-  it('16 at a time - the next one is refused with when to come again, and there is room afterwards', async () => {
+  it('16 concurrent uploads - the next one is refused with Retry-After, later ones are accepted', async () => {
     const open = Array.from({ length: 16 }, begin)
     await expect.poll(there).toHaveLength(16)
     const refused = await fetch(`${server.url}/v1/files`, {

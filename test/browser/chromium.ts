@@ -1,5 +1,6 @@
 /**
- * A real Chromium for tests: `BATON_TEST_CHROMIUM`, or where Debian puts it. What is not there is skipped, and said.
+ * Finds a real Chromium for tests: `BATON_TEST_CHROMIUM`, or where Debian installs it. Without one the tests are
+ * skipped with a message.
  */
 import { existsSync } from 'node:fs'
 import { chromium } from 'playwright-core'
@@ -15,7 +16,7 @@ export function chromiumPath(): string | null {
   return path
 }
 
-/** Without the browser's own calls to the outside. */
+/** Switches off Chromium's own network requests. */
 export function startChromium(executablePath: string): Promise<Browser> {
   return chromium.launch({
     executablePath,
@@ -31,7 +32,7 @@ export function startChromium(executablePath: string): Promise<Browser> {
   })
 }
 
-/** What the page itself complains of, scripts that its policy blocks among it. */
+/** Collects the page's errors, including scripts that its content security policy blocks. */
 export function complaintsOf(page: Page): string[] {
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(error.message))

@@ -7,7 +7,7 @@ import type { OpenConsole } from './open-console.ts'
 const path = chromiumPath()
 const SOON = { timeout: 20_000, interval: 50 }
 
-/** A node of what Chromium tells a screen reader. */
+/** A node of Chromium's accessibility tree. */
 interface Told {
   readonly ignored: boolean
   readonly role?: { readonly value: string }
@@ -25,7 +25,7 @@ const CONTROLS = new Set([
   'DisclosureTriangle',
 ])
 
-/** Where the focus is, in words, and whether it can be seen. */
+/** A description of the focused element, and whether it is visible. */
 const FOCUSED = `(() => {
   const active = document.activeElement
   const { outlineStyle, outlineWidth } = getComputedStyle(active)
@@ -37,7 +37,7 @@ const FOCUSED = `(() => {
   }
 })()`
 
-/** Every text that is shown and whose contrast to what is behind it is below 4.5, or 3 where it is large (WCAG 2 AA). */
+/** Visible texts with too little contrast to their background: below 4.5, or below 3 for large text (WCAG 2 AA). */
 const PALE = `(() => {
   const parse = (color) => {
     const context = new OffscreenCanvas(1, 1).getContext('2d')
@@ -71,7 +71,7 @@ const PALE = `(() => {
   return pale
 })()`
 
-describe.skipIf(path === null)('the console by keyboard and for a screen reader', () => {
+describe.skipIf(path === null)('keyboard and screen reader access to the console', () => {
   let opened: OpenConsole
   let page: Page
   const requestId = 'request-of-this-test'
@@ -87,7 +87,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   })
   afterAll(() => opened?.close())
 
-  /** What must be there before a page is looked at. */
+  /** Elements that must exist before a page is checked. */
   const PAGES = [
     ['fleet', 'table'],
     ['chat', 'textarea'],
@@ -116,7 +116,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   }
 
   it.each(PAGES)(
-    '%s - one main, one heading of the first order, every control has a name of its own',
+    '%s - has one main landmark, one h1, and a distinct name for every control',
     async (name, ready) => {
       await open(page, name, ready)
       const nodes = await told()
@@ -140,7 +140,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     },
   )
 
-  it('Tab - skip link, pages, then the controls of the page from top to bottom; each can be seen', async () => {
+  it('Tab - visits the skip link, the navigation, then the controls of the page from top to bottom, all visible', async () => {
     await open(page, 'chat', 'textarea')
     await page.reload()
     await page.locator('textarea').first().waitFor()
@@ -172,7 +172,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     ])
   })
 
-  it('skip link - leads into the page that is shown, not to another', async () => {
+  it('skip link - leads into the current page', async () => {
     await open(page, 'operate', 'tbody button')
     await page.reload()
     await page.locator('tbody button').first().waitFor()
@@ -183,7 +183,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     expect((await focused()).text).toMatch(/^drain worker/)
   })
 
-  it('a page that is chosen - has the focus, and its name in the title', async () => {
+  it('a selected page - gets the focus, and its name is in the title', async () => {
     await open(page, 'fleet', 'table')
     await page.getByRole('link', { name: 'Chat' }).focus()
     await page.keyboard.press('Enter')
@@ -194,7 +194,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     expect((await focused()).text).toContain('Mira')
   })
 
-  it('figures that change - change in place: a reader of the table does not lose it', async () => {
+  it('updated figures - change in place, so that a screen reader keeps its position', async () => {
     await open(page, 'fleet', 'table')
     await page.evaluate(`window.cells = [...document.querySelectorAll('table, td, dd')]`)
     const total = page.locator('dd', { hasText: 'in total' })
@@ -206,7 +206,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     expect(await page.evaluate('window.cells.every((cell) => cell.isConnected)')).toBe(true)
   })
 
-  it('operate by keyboard - the focus stays with the worker while its row is made anew', async () => {
+  it('operate by keyboard - the focus stays on the worker while its row is replaced', async () => {
     await open(page, 'operate', 'tbody button')
     const drain = page.locator('tr', { hasText: 'decode' }).first().getByText('drain')
     const name = (await drain.getAttribute('aria-label')) ?? ''
@@ -221,7 +221,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     await expect.poll(async () => (await focused()).text, SOON).toBe(`drain ${worker}`)
   })
 
-  it('an answer - is read out when it is whole', async () => {
+  it('an answer - is announced when it is complete', async () => {
     await open(page, 'chat', 'textarea')
     const log = page.getByRole('log')
     await page.locator('#chat-max-tokens').fill('200')
@@ -233,7 +233,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     expect(await log.getAttribute('aria-busy')).toBeNull()
   })
 
-  it('an address that is no code - is looked up as it is', async () => {
+  it('an address with an invalid escape - is looked up unchanged', async () => {
     await page.goto(`${opened.server.url}/#/requests/%E0%A4%A`)
     await page.getByText('is not known').waitFor()
   })
@@ -250,7 +250,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     },
   )
 
-  it('320 pixels wide - nothing but tables and pictures needs scrolling to the side', async () => {
+  it('320 pixels wide - only tables and pictures need horizontal scrolling', async () => {
     const narrow = await opened.browser.newPage({ viewport: { width: 320, height: 640 } })
     for (const [name, ready] of PAGES) {
       await open(narrow, name, ready)

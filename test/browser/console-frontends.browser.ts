@@ -18,7 +18,7 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
   })
   afterAll(() => opened?.close())
 
-  /** On a connection of its own, so that both frontends get some; answers which one served it. */
+  /** Each request on its own connection, so that both frontends get some; returns which one served it. */
   async function complete(requestId: string): Promise<void> {
     const headers = {
       'content-type': 'application/json',
@@ -35,7 +35,7 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
     return [...lines].map(([, value]) => Number(value))
   }
 
-  it('fleet - says that there are two, and sums what both have served', async () => {
+  it('fleet - shows two frontends and the sum of their requests', async () => {
     await page.goto(opened.server.url)
     const frontends = page.locator('.figures div', { hasText: 'Frontends' })
     await expect.poll(() => frontends.locator('dd').textContent(), SOON).toContain('2')
@@ -47,11 +47,11 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
     expect(shares.filter((share) => share > 0).length).toBe(2)
   })
 
-  it('requests - those of both are in the list, and each leads to its phases and decision', async () => {
+  it('requests - the list has those of both frontends, and each leads to its phases and decision', async () => {
     await page.getByRole('link', { name: 'Requests', exact: true }).click()
     const rows = page.locator('tbody tr')
     await expect.poll(() => rows.count(), SOON).toBe(REQUESTS)
-    // One by one: whichever frontend the page asks, some were routed by the other one.
+    // One by one: whichever frontend the page asks, the other one routed some of the requests.
     for (const i of [0, 7, 14, 21, 29]) {
       await page.goto(`${opened.server.url}/#/requests/both-${i}`)
       await page.getByRole('heading', { name: `Request both-${i}` }).waitFor()
@@ -76,7 +76,7 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
     await expect.poll(() => page.getByRole('button', { name: 'drain' }).count(), SOON).toBe(2)
   })
 
-  it('nothing was complained of', () => {
+  it('errors of the page - none', () => {
     expect(opened.complaints).toEqual([])
   })
 })

@@ -21,7 +21,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
   })
   afterAll(() => opened?.close())
 
-  it('fleet - workers by role, with figures, and nothing from another place', async () => {
+  it('fleet - shows workers by role with figures, and loads nothing from other hosts', async () => {
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).origin))
     await page.goto(opened.server.url)
@@ -32,7 +32,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     expect(new Set(asked)).toEqual(new Set([new URL(opened.server.url).origin]))
   })
 
-  it('chat by keyboard alone - who read, who wrote, what it took', async () => {
+  it('chat by keyboard alone - shows which workers ran prefill and decode, and the duration', async () => {
     await page.goto(`${opened.server.url}/#/chat`)
     await page.locator(QUESTION).focus()
     await page.keyboard.type('Tell me a story.')
@@ -41,7 +41,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     expect((await page.locator('.assistant .said').textContent())?.length).toBeGreaterThan(20)
   })
 
-  it('a broken tool list - is told, and nothing is sent', async () => {
+  it('an invalid tool list - is reported and nothing is sent', async () => {
     await page.getByText('Tools and schema').click()
     await page.locator('#chat-tools').fill('[{')
     await page.locator(QUESTION).fill('hi')
@@ -50,7 +50,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     await page.locator('#chat-tools').fill('')
   })
 
-  it('a request - its phases, its decisions, and who would be chosen with other weights', async () => {
+  it('a request - shows its phases, its decisions, and the choice with other weights', async () => {
     await page.getByRole('link', { name: 'Phases and decision' }).first().click()
     await page.getByRole('heading', { name: 'Decisions' }).waitFor()
     expect(await page.locator('.waterfall .phase').count()).toBeGreaterThan(4)
@@ -61,28 +61,28 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     expect(await cost()).not.toBe(before)
   })
 
-  it('the list of requests - has the call, and leads back to it', async () => {
+  it('the list of requests - has the call, and the request leads back to the list', async () => {
     await page.getByRole('link', { name: 'Requests', exact: true }).click()
     await page.locator('tbody a').first().click()
     await page.getByRole('heading', { name: 'Phases' }).waitFor()
   })
 
-  it('an id that is not known - is said', async () => {
+  it('an unknown id - is reported', async () => {
     await page.goto(`${opened.server.url}/#/requests/nope`)
     await page.getByText('request nope is not known').waitFor()
   })
 
-  it('text of a server - never becomes markup', async () => {
+  it('text from a server - is never interpreted as markup', async () => {
     await page.goto(`${opened.server.url}/#/requests/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E`)
     await page.getByText('is not known').waitFor()
     expect(await page.locator('main img').count()).toBe(0)
-    // Would turn around what stands behind it.
+    // A right-to-left override would reverse the text that follows.
     await page.goto(`${opened.server.url}/#/requests/a%E2%80%AEb`)
     await page.getByRole('heading', { name: 'a\uFFFDb' }).waitFor()
     expect(await page.locator('main').textContent()).not.toContain('\u202E')
   })
 
-  it('less motion, and dark - no dots, and the page has its other colours', async () => {
+  it('reduced motion and dark mode - no moving dots, and dark colours', async () => {
     const calm = await opened.browser.newPage({ reducedMotion: 'reduce', colorScheme: 'dark' })
     await calm.goto(opened.server.url)
     await calm.getByText('storyteller: 3 workers').waitFor()
@@ -98,7 +98,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     await calm.close()
   })
 
-  it('operate - a worker is drained and comes back', async () => {
+  it('operate - a worker is drained and resumed', async () => {
     await page.goto(`${opened.server.url}/#/operate`)
     page.on('dialog', (dialog) => void dialog.accept())
     const row = page.locator('tr', { hasText: 'decode' }).first()
@@ -109,13 +109,13 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     await page.getByText('No keys are asked for').waitFor()
   })
 
-  it('nothing was complained of - no error, nothing blocked by the policy', () => {
+  it('errors of the page - none, and the policy blocked nothing', () => {
     // The unknown ids above were answered with 404, which the browser counts as an error.
     expect(opened.complaints.filter((text) => !text.includes('404'))).toEqual([])
   })
 })
 
-describe.skipIf(path === null)('the console where keys are asked for', () => {
+describe.skipIf(path === null)('the console with keys', () => {
   const folder = mkdtempSync(join(tmpdir(), 'baton-console-'))
   const keys = join(folder, 'keys.json')
   let opened: OpenConsole
@@ -123,7 +123,7 @@ describe.skipIf(path === null)('the console where keys are asked for', () => {
 
   beforeAll(async () => {
     const added = await runBaton(['keys', 'add', '--file', keys, '--tenant', 'ops', '--operator'])
-    // The sentence around it has blanks, the key has none.
+    // The surrounding sentence has spaces, the key has none.
     key = /^\S+$/m.exec(added.printed)?.[0] ?? ''
     opened = await openConsole(path ?? '', ['--keys', keys])
   })
@@ -132,7 +132,7 @@ describe.skipIf(path === null)('the console where keys are asked for', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('without a key - nothing of the fleet; with one of an operator - all of it', async () => {
+  it("without a key - shows nothing of the fleet; with an operator's key everything", async () => {
     const { page } = opened
     await page.goto(opened.server.url)
     const field = page.getByLabel('API key of an operator')

@@ -1,6 +1,4 @@
-/**
- * A real server and a real Chromium before its console, for the tests of one `describe`.
- */
+/** Starts a real server and a real Chromium for the tests of one `describe`. */
 import type { Browser, Page } from 'playwright-core'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
@@ -9,14 +7,14 @@ import { complaintsOf, startChromium } from './chromium.ts'
 export interface OpenConsole {
   readonly server: RunningServer
   readonly browser: Browser
-  /** Empty; the tests go where they want. */
+  /** An empty page; the tests navigate. */
   readonly page: Page
-  /** All that the page has complained of so far. */
+  /** All errors of the page so far. */
   readonly complaints: readonly string[]
   close(): Promise<void>
 }
 
-/** `args` are those of `baton serve`, in front of simulated engines. */
+/** `args` are arguments of `baton serve` with simulated engines. */
 export async function openConsole(
   chromiumPath: string,
   args: readonly string[] = [],

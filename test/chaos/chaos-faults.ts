@@ -1,7 +1,7 @@
 /**
- * What goes wrong in a chaos run, drawn from a seed: which fault, in which place of the fleet, for how long, and how long
- * until the next. A seed always draws the same list. How much of the list a run comes to depends on the machine, and so
- * does whether the process in that place is up at that moment: if it is not, the fault is left out.
+ * The faults of a chaos run, drawn from a seed: which fault, at which process, for how long, and the pause until
+ * the next. A seed always draws the same list. How much of the list a run reaches depends on the machine, and so
+ * does whether the process is up at that moment: if it is down, the fault is skipped.
  */
 import type { Random } from '../../src/base/index.ts'
 import type { FaultyProxy } from '../faulty-proxy.ts'
@@ -27,15 +27,15 @@ type Fault = (typeof FAULTS)[number]
 
 const PAUSE_MS = { least: 300, most: 1500 }
 const LASTS_MS = { least: 300, most: 4000 }
-/** Longer than either side waits for a word of the other (20 s). Once in a run. */
+/** Longer than the timeout after which either side gives up on a silent connection (20 s). Once per run. */
 const LONG_MS = 23_000
-/** A slow link is slower than a token takes. */
+/** Slower than the time of one token. */
 const SLOW_MS = { least: 20, most: 300 }
 
 export class ChaosFaults {
   readonly counts: Record<string, number> = {}
   readonly #running = new Set<Promise<void>>()
-  /** A thing that is away already is not taken away again. */
+  /** Excludes processes and links that are already down. */
   readonly #away = new Set<unknown>()
 
   readonly #round: Fault[] = []
@@ -47,7 +47,7 @@ export class ChaosFaults {
     this.#random = random
   }
 
-  /** Until told to end; resolves when all that was stopped or cut is back. */
+  /** Injects faults until stopped; resolves when all that was stopped or cut is restored. */
   async runUntil(isOver: () => boolean): Promise<void> {
     while (!isOver()) {
       this.#begin(this.#next())
@@ -130,7 +130,7 @@ export class ChaosFaults {
     }
   }
 
-  /** Between one worker, whoever is in that place meanwhile, and the frontends. */
+  /** The links between the frontends and whatever worker runs in that place at the moment. */
   #onLink(
     fault: Fault,
     draw: number,
@@ -153,7 +153,7 @@ export class ChaosFaults {
 
   #kill(fault: Fault, draw: number, ...kinds: readonly Kind[]): void {
     const member = this.#placeOf(draw, kinds)
-    // A client that tries again needs another frontend.
+    // A client that retries needs another frontend.
     if (this.#fleet.of(...kinds).length < 2) return
     if (member?.isUp !== true || this.#away.has(member)) return
     this.#count(fault)
@@ -202,7 +202,7 @@ export class ChaosFaults {
     this.counts[fault] = (this.counts[fault] ?? 0) + 1
   }
 
-  /** Every fault once in each round, in a drawn order: no run is without one of them. */
+  /** Every fault once per round in a drawn order, so that each run has all of them. */
   #next(): Fault {
     if (this.#round.length === 0) this.#round.push(...FAULTS)
     const [drawn] = this.#round.splice(Math.floor(this.#random.next() * this.#round.length), 1)

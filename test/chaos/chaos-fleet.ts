@@ -1,6 +1,6 @@
 /**
- * The processes of one chaos run: a nats-server behind two proxies, frontends, and workers that frontends reach through a
- * proxy each; who is killed is started again. All that they leave on disk lies in a folder of this run.
+ * The processes of one chaos run: a nats-server behind two proxies, frontends, and workers, each behind its own
+ * proxy. A killed process is restarted. All files are in one folder per run.
  */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,14 +13,14 @@ import type { RunningBaton } from '../running-server.ts'
 
 export type Kind = 'frontend' | 'decode' | 'prefill'
 
-/** One place in the fleet; the process in it changes. */
+/** One place in the fleet; the process that runs in it changes. */
 export interface Member {
   readonly kind: Kind
   baton: RunningBaton
   url: string
-  /** Between the frontends and a worker; null: the place of a frontend. */
+  /** The proxy between the frontends and a worker; null for a frontend. */
   readonly link: WorkerLink | null
-  /** False from just before it is killed until its successor is ready. */
+  /** False from just before the process is killed until its successor is ready. */
   isUp: boolean
 }
 
@@ -30,7 +30,7 @@ interface WorkerLink {
 }
 
 const COUNTS = { decode: 4, prefill: 2, frontend: 3 } as const
-/** No outgoing connection takes a port of this address while the worker of a place is away. */
+/** Reserves an address per worker, so that no outgoing connection takes its port while the worker is down. */
 const WORKERS_HOST = '127.0.0.2'
 const START_ATTEMPTS = 5
 const SIM = ['--engine', 'sim', '--sim-speedup', '1', '--grace-seconds', '0']
@@ -38,7 +38,7 @@ const SIM = ['--engine', 'sim', '--sim-speedup', '1', '--grace-seconds', '0']
 export class ChaosFleet {
   readonly members: Member[] = []
   readonly temporary = mkdtempSync(join(tmpdir(), 'baton-chaos-'))
-  /** Starts that failed; there should be none. */
+  /** Number of failed starts; should be 0. */
   readonly startFaults: string[] = []
   readonly #killed = new WeakSet<RunningBaton>()
   readonly #starting = new Set<Promise<void>>()
@@ -73,12 +73,12 @@ export class ChaosFleet {
     return this.members.filter(({ kind, isUp }) => isUp && kinds.includes(kind))
   }
 
-  /** All places of these kinds, in an order that does not change. */
+  /** All places of these kinds in a constant order. */
   places(...kinds: readonly Kind[]): readonly Member[] {
     return this.members.filter(({ kind }) => kinds.includes(kind))
   }
 
-  /** SIGKILL; another takes the place. */
+  /** Sends SIGKILL; a successor is started. */
   kill(member: Member): void {
     member.isUp = false
     this.#killed.add(member.baton)
@@ -87,17 +87,17 @@ export class ChaosFleet {
     this.#starting.add(started)
   }
 
-  /** One that was only stopped for a while has lived. */
+  /** Whether the process was killed; one that was only stopped for a while was not. */
   wasKilled(baton: RunningBaton): boolean {
     return this.#killed.has(baton)
   }
 
-  /** Until nobody is being started any more. */
+  /** Resolves when no process is starting. */
   async settled(): Promise<void> {
     await Promise.all(this.#starting)
   }
 
-  /** SIGTERM to all of these kinds; their exit codes. */
+  /** Sends SIGTERM to all processes of these kinds; returns their exit codes. */
   async stop(...kinds: readonly Kind[]): Promise<readonly (number | null)[]> {
     const leaving = this.of(...kinds)
     for (const member of leaving) {
@@ -107,12 +107,12 @@ export class ChaosFleet {
     return await Promise.all(leaving.map(({ baton }) => baton.ended))
   }
 
-  /** What lies in the folder of this run. */
+  /** Files in the folder of this run. */
   remains(): readonly string[] {
     return readdirSync(this.temporary).map((name) => join(this.temporary, name))
   }
 
-  /** Whatever happened: no process, no folder is left. */
+  /** Ends all processes and deletes the folder, whatever happened before. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#starting)
     for (const { baton } of this.members) baton.process.kill('SIGKILL')
@@ -123,7 +123,7 @@ export class ChaosFleet {
     rmSync(this.temporary, { recursive: true, force: true })
   }
 
-  /** As a supervisor does: what does not come up is started again. */
+  /** Like a supervisor: repeats a failed start. */
   async #replace(member: Member): Promise<void> {
     await member.baton.ended
     for (let attempt = 1; ; attempt++) {

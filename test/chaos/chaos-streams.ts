@@ -1,17 +1,17 @@
 /**
- * The clients of a chaos run: streams whose right text is known. A client tries again when its frontend was killed or
- * refused it before the first byte; any other end but the right one is counted as lost or wrong.
+ * The clients of a chaos run: streams whose correct text is known. A client retries if its frontend was killed or
+ * refused it before the first byte; any other end with a missing or different text counts as lost or wrong.
  */
 import type { ChaosFleet } from './chaos-fleet.ts'
 
 export interface Outcome {
   right: number
   wrong: number
-  /** Ended without their whole text though their frontend lived. */
+  /** Streams that ended without their whole text although their frontend was alive. */
   lost: number
   retriedAfterKill: number
   refused: number
-  /** The first of each, for people. */
+  /** The first failures of each kind, for the message. */
   readonly faults: string[]
 }
 
@@ -31,7 +31,7 @@ export function promptOf(index: number): string {
   return `Story ${index}: ${'the brave fox lives in the forest '.repeat(1 + (index % 12))}`
 }
 
-/** Reads one stream to its end, whatever that is; `more` are further fields of its body. */
+/** Reads one stream until it ends in any way; `more` are additional fields of the body. */
 export async function ask(
   url: string,
   prompt: string,
@@ -71,7 +71,7 @@ function textOf(raw: string): string {
     .join('')
 }
 
-/** All streams, so many at a time. */
+/** Runs all streams with limited concurrency. */
 export async function runStreams(
   rights: readonly string[],
   concurrency: number,

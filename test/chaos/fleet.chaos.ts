@@ -1,9 +1,11 @@
 /**
- * 1,000 streams with known right text over 3 frontends, 4 decode and 2 prefill workers that meet over a real
- * nats-server, while workers, frontends and NATS are killed, stopped and cut off, and links between frontends and workers
- * are cut, held and slow. The seed is printed;
- * `BATON_TEST_CHAOS_SEED=N npm run test:chaos` draws the same list of faults again (see chaos-faults.ts for what that means).
- * Faults begin for at most a minute, at least one of each kind; what runs then ends undisturbed, so the run is bounded.
+ * 1,000 streams with known text over 3 frontends, 4 decode and 2 prefill workers that meet on a real nats-server.
+ * Meanwhile workers, frontends and NATS are killed, stopped and partitioned, and links between frontends and
+ * workers are cut, held and slowed down.
+ *
+ * The seed is printed; `BATON_TEST_CHAOS_SEED=N npm run test:chaos` draws the same list of faults again
+ * (chaos-faults.ts says how far a run repeats). Faults begin during at most one minute, with at least one of each
+ * kind; the rest of the run is undisturbed, so its duration is bounded.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { Kvm } from '@nats-io/kv'
@@ -28,13 +30,13 @@ function say(text: string): void {
   process.stderr.write(`chaos: ${text}\n`)
 }
 
-/** Other programs may come and go there meanwhile. */
+/** Other programs may create and delete files there meanwhile. */
 function inSharedMemory(): readonly string[] {
   if (!existsSync('/dev/shm')) return []
   return readdirSync('/dev/shm').filter((name) => /baton/i.test(name))
 }
 
-/** What an undisturbed server without hand-over says to each prompt. */
+/** The answer of an undisturbed server without hand-over to each prompt. */
 async function rightTexts(): Promise<readonly string[]> {
   const server = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--aggregated', '1'])
   try {
@@ -50,7 +52,7 @@ async function rightTexts(): Promise<readonly string[]> {
   }
 }
 
-/** The cards in all buckets of the server. */
+/** The worker cards in all buckets of the NATS server. */
 async function cardsIn(port: number): Promise<readonly string[]> {
   const connection = await connect({ servers: `127.0.0.1:${port}` })
   try {
@@ -72,7 +74,7 @@ async function bookedAt(url: string): Promise<number> {
 }
 
 describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
-  it(`seed ${SEED} - no stream is wrong or lost, nothing is left`, async () => {
+  it(`seed ${SEED} - no stream is wrong or lost, and nothing is leaked`, async () => {
     say(`seed ${SEED}, ${NATS_VERSION ?? ''}`)
     const rights = await rightTexts()
     expect(new Set(rights).size).toBe(STREAMS)

@@ -1,10 +1,10 @@
 /**
- * The links between prefill and decode workers, over which KV is pulled, lose everything (once for longer than a pull may take), hold
- * everything back or are slow, while a real model (llama.cpp) answers prompts that are new: each text is that of an undisturbed
- * server without hand-over.
+ * Faults on the links over which decode workers pull KV from prefill workers: data is dropped (once for longer than
+ * a pull may take), held back or delayed, while a real model (llama.cpp) answers new prompts. Each text must equal
+ * that of an undisturbed server without hand-over.
  *
- * A prefill worker listens on an address of its own and is known by another one; there a proxy stands before each of its two
- * ports, and only the one before the port of KV has faults. The seed is that of the other chaos run.
+ * Each prefill worker listens on its own address and is published under another one, where a proxy stands before
+ * each of its two ports; only the proxy of the KV port has faults. The seed is that of the other chaos run.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,11 +26,14 @@ const ASKED = { max_tokens: 40, temperature: 0 }
 const WORDS = 'amber birch cedar delta ember fjord grove heron inlet jetty'.split(' ')
 const FAULTS = ['cut', 'hold', 'slow'] as const
 const LASTS_MS = { least: 200, most: 2500 }
-/** Longer than a decode worker waits for KV (30 s): it computes the prompt itself. Once, from the beginning. */
+/**
+ * Longer than a decode worker waits for KV (30 s), after which it computes the prompt itself. Once, from the
+ * beginning.
+ */
 const LONG_MS = 33_000
-/** An offer whose decode worker has given up ends with its lease (60 s). */
+/** If the decode worker has given up, the KV offer ends with its lease (60 s). */
 const LEASE = { timeout: 75_000, interval: 100 }
-/** In /proc/net/tcp. */
+/** State LISTEN in /proc/net/tcp. */
 const LISTENING = '0A'
 
 interface Worker {
@@ -39,12 +42,12 @@ interface Worker {
   readonly host: string
 }
 
-/** About 250 tokens, and no two begin alike: KV of each has to be moved. */
+/** Prompts of about 250 tokens without a common prefix, so that the KV of each has to be transferred. */
 function promptOf(index: number): string {
   return `Story ${index}. ${Array.from({ length: 90 }, (_, i) => WORDS[(index * 7 + i * i) % 10]).join(' ')}`
 }
 
-/** The ports on which somebody listens on this address (`127.0.1.1`). */
+/** Ports with a listener on this address (`127.0.1.1`). */
 function portsOf(address: string): readonly number[] {
   const wanted = address
     .split('.')
@@ -90,7 +93,7 @@ async function startWorker(
   return { baton, adminPort, host }
 }
 
-/** A prefill worker that decode workers reach through the proxy that is returned. */
+/** A prefill worker that decode workers reach through the returned proxy. */
 async function startPrefill(folder: string, place: number): Promise<Worker & { kv: FaultyProxy }> {
   const [host, known] = [`127.0.81.${place}`, `127.0.82.${place}`]
   const port = await freePort()
@@ -170,7 +173,7 @@ async function textsAt(url: string): Promise<readonly string[]> {
 }
 
 it.skipIf(process.platform !== 'linux')(
-  `seed ${SEED} - no text is wrong or lost, nothing is held`,
+  `seed ${SEED} - no text is wrong or lost, and no KV is held`,
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-chaos-kv-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

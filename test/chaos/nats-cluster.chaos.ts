@@ -1,6 +1,4 @@
-/**
- * Discovery over three nats-servers that are one cluster: it outlives any of them.
- */
+/** Discovery over a cluster of three nats-servers: it survives the loss of any one. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect } from '@nats-io/transport-node'
 import { jetstreamManager } from '@nats-io/jetstream'
@@ -46,7 +44,7 @@ function discoveryAt(members: readonly Member[]): NatsDiscovery {
   return discovery
 }
 
-/** The server that answers for the bucket, and on how many it lies. */
+/** The leader of the bucket, and its number of replicas. */
 async function placeOf({ server }: Member): Promise<readonly [string | undefined, number]> {
   const connection = await connect({ servers: [`127.0.0.1:${server.port}`] })
   try {
@@ -59,7 +57,7 @@ async function placeOf({ server }: Member): Promise<readonly [string | undefined
 }
 
 describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - a cluster`, () => {
-  it('the server that answers for the bucket is killed - workers that are known stay, others come', async () => {
+  it('the leader of the bucket is killed - known workers stay, new ones join', async () => {
     const members = await startCluster(3)
     const worker = discoveryAt(members)
     await worker.register(sampleCard(1))
@@ -74,7 +72,7 @@ describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - a clus
     expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
 
-  it('a cluster of two, in which a bucket cannot lie on three - is used as it is', async () => {
+  it('a cluster of two, too small for three replicas - is used with fewer replicas', async () => {
     const members = await startCluster(2)
     await discoveryAt(members).register(sampleCard(1))
     const record = new DiscoveryRecord()

@@ -1,5 +1,6 @@
 /**
- * The faults of the conformance kit of discovery over a real nats-server; beside the fleet under chaos, for they take their time.
+ * The fault cases of the discovery conformance kit with a real nats-server; run with the chaos tests because they
+ * take long.
  */
 import { connect } from '@nats-io/transport-node'
 import type { NatsConnection } from '@nats-io/transport-node'
@@ -16,7 +17,7 @@ const TTL_MS = 900
 
 interface Place {
   readonly server: NatsServer
-  /** Before the worker, and before the frontend. */
+  /** Proxies: one before the worker, one before the frontend. */
   readonly workers: FaultyProxy
   readonly frontends: FaultyProxy
 }
@@ -79,7 +80,7 @@ async function sceneOf(
   return { worker, frontend, ttlMs: TTL_MS, ...faultOf({ server, workers, frontends }) }
 }
 
-/** Of the bucket's stream; below what is there nothing more fits. */
+/** Sets the size limit of the bucket's stream; below its current size nothing more can be stored. */
 async function limitBytes(port: number, maxBytes: number): Promise<void> {
   const connection: NatsConnection = await connect({ servers: `127.0.0.1:${port}` })
   const answer = await connection.request('$JS.API.STREAM.INFO.KV_baton_workers')

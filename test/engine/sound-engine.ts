@@ -1,4 +1,4 @@
-/** An engine that keeps the contract, and ways to make it break one rule of it. */
+/** An engine that conforms to the contract, and variants that each break one rule. */
 import { BatonError } from '../../src/base/index.ts'
 import type { Clock } from '../../src/base/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
@@ -10,7 +10,7 @@ import type { ConformanceOptions } from '../../src/engine/testing/conformance-op
 
 export const never = (): Promise<never> => new Promise(() => undefined)
 
-/** Keeps the contract; each broken engine overrides the one thing that it does wrong. */
+/** Conforms to the contract; each broken engine overrides one thing. */
 export class SoundEngine implements Engine {
   readonly clock: Clock
   isRunning = false
@@ -89,7 +89,7 @@ export type Items = (
   engine: SoundEngine,
 ) => AsyncGenerator<Chunk>
 
-/** A reply that is made of the sound one. */
+/** A reply derived from that of the conforming engine. */
 export const items = (change: Items): Broken => ({
   make: (clock) => {
     const engine = new SoundEngine(clock)
@@ -100,13 +100,13 @@ export const items = (change: Items): Broken => ({
   },
 })
 
-/** Wrong chunks of a plain request. */
+/** Invalid chunks for a plain request. */
 export const chunks = (change: (chunk: Chunk) => Chunk): Broken =>
   items(async function* (sound) {
     for await (const chunk of sound()) yield change(chunk)
   })
 
-/** What happens at the first look after a stop. */
+/** The behaviour at the first check after a stop. */
 export const afterStop = (
   react: (engine: SoundEngine, context: GenerateContext) => AsyncGenerator<Chunk>,
 ): Broken =>

@@ -1,4 +1,4 @@
-/** What tests with real engines ask of a Baton, or of an engine itself. */
+/** Requests to Baton or to an engine, for tests with real engines. */
 import type { RunningServer } from '../running-server.ts'
 import { ask } from './real-engine.ts'
 
@@ -34,7 +34,7 @@ export async function chat(url: string, fields: object = {}): Promise<Reply> {
   return JSON.parse(text) as Reply
 }
 
-/** Pieces of a streamed reply as they come. */
+/** Pieces of a streamed reply as they arrive. */
 export async function* pieces(
   url: string,
   fields: object,
@@ -58,7 +58,7 @@ export async function* pieces(
     const events = text.split('\n\n')
     text = events.pop() ?? ''
     for (const event of events) {
-      // A comment: there is nothing yet.
+      // An SSE comment: no data yet.
       if (event.startsWith(':')) continue
       const data = event.replace(/^data: /, '')
       if (data === '[DONE]') return
@@ -83,7 +83,7 @@ export async function modelsOf(server: RunningServer): Promise<readonly [ModelHe
   return (JSON.parse(text) as { readonly models: readonly [ModelHealth] }).models
 }
 
-/** Cached tokens that the router foretold for a request. */
+/** Cached tokens that the router predicted for a request. */
 export async function forecastOf(server: RunningServer, replyId: string): Promise<number> {
   const { text } = await ask(`${server.url}/debug/requests/${replyId}`)
   const { decisions } = JSON.parse(text) as {

@@ -1,4 +1,4 @@
-/** Baton in front of real llama-servers, each test with servers and a Baton of its own. */
+/** Baton in front of real llama-servers; each test starts its own servers. */
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -39,7 +39,7 @@ async function busySlots(server: RealServer): Promise<number> {
   return slots.filter((slot) => slot.is_processing).length
 }
 
-/** The same answer twice; in the middle of the second the server that makes it is killed. */
+/** The same request twice; during the second answer its server is killed. */
 async function killedInTheMiddle(
   server: RunningServer,
   servers: readonly RealServer[],
@@ -67,7 +67,7 @@ async function direct(server: RealServer): Promise<string> {
 const asking = (content: string): object => ({ messages: [{ role: 'user', content }] })
 
 describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
-  it('gateway over two - the same answer as the server itself, and its cache is reported', async () => {
+  it('gateway with two servers - same answer as from the server itself, and its cached tokens are reported', async () => {
     const [a, b] = [await llama(), await llama()]
     const server = await baton(['--upstream', `${a.url},${b.url}`])
     const expected = await direct(a)
@@ -76,7 +76,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(replies[1]?.usage.prompt_tokens_details?.cached_tokens).toBeGreaterThan(0)
   })
 
-  it('a model that cannot be read here - tokens all the same, with the tokenizer of the server; characters and migration exact', async () => {
+  it("a model file that Baton cannot read - is served with the server's tokenizer; characters and migration are exact", async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'baton-model-'))
     open.push(() => rmSync(folder, { recursive: true }))
     const copy = path.join(folder, 'model.gguf')
@@ -105,7 +105,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(text).toBe(expected)
   })
 
-  it('prefill and decode apart, KV in slot files - the same tokens, and no file stays behind', async () => {
+  it('separate prefill and decode, KV in slot files - same tokens, and no file remains', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'baton-slots-'))
     open.push(() => rmSync(folder, { recursive: true }))
     const flags = ['--slot-save-path', folder]
@@ -133,14 +133,14 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(readdirSync(folder)).toEqual([])
     const [{ disaggregation }] = await modelsOf(server)
     expect(disaggregation).toMatchObject({ requests: 3, disaggregated: 3 })
-    // The decode server has computed hardly anything of the prompts.
+    // The decode server computed almost nothing of the prompts.
     const computed = (await ask(`${d.url}/metrics`)).text
     const tokens = Number(/^llamacpp:prompt_tokens_total (\d+)/m.exec(computed)?.[1])
     console.log(`the decode server computed ${tokens} prompt tokens of three prompts`)
     expect(tokens).toBeLessThan(30)
   })
 
-  it('the same for requests that are passed through, whole and streamed - the same text, hardly anything computed twice', async () => {
+  it('separate prefill and decode in forward mode, whole and streamed - same text, almost nothing computed twice', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'baton-slots-'))
     open.push(() => rmSync(folder, { recursive: true }))
     const flags = ['--slot-save-path', folder]
@@ -159,7 +159,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     const expected = (await chat(alone.url, wish)).choices[0]?.message.content
     const whole = await chat(server.url, wish)
     let streamed = ''
-    // Without usage a stream does not tell what was cached.
+    // Without usage a stream does not report the cached tokens.
     const told = { ...wish, max_tokens: 64, stream_options: { include_usage: true } }
     for await (const piece of pieces(server.url, told)) streamed += piece
     expect([whole.choices[0]?.message.content, streamed]).toEqual([expected, expected])
@@ -172,7 +172,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect((await ask(`${server.url}/health`)).text).toContain('in 2 of 2 decode legs')
   })
 
-  it('a client that leaves - frees the slot in less than 50 ms', async () => {
+  it('a client that disconnects - its slot is free in less than 50 ms', async () => {
     const real = await llama()
     const server = await baton(['--upstream', real.url])
     const times: number[] = []
@@ -190,16 +190,16 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(Math.min(...times)).toBeLessThan(50)
   })
 
-  it('kill -9 of one in the middle of an answer - the answer goes on at the other, to the letter', async () => {
+  it('kill -9 of a server during an answer - the other server continues it exactly', async () => {
     const both = [await llama(), await llama()]
     const server = await baton(['--upstream', both.map(({ url }) => url).join(',')])
     const { expected, seen } = await killedInTheMiddle(server, both, 600)
     expect(seen).toBe(expected)
-    // The dead one is no longer asked.
+    // The dead server gets no more requests.
     await until('one is left', async () => (await modelsOf(server))[0].workers.length === 1)
   })
 
-  it('the conformance kit of engines - passes on the adapter', async () => {
+  it('engine conformance kit - passes on the adapter', async () => {
     const real = await llama()
     const report = await runConformance(
       () =>
@@ -210,7 +210,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(report.passed).toBe(true)
   })
 
-  it('a worker beside its engine, a frontend apart - the same answer; the worker goes with its engine', async () => {
+  it('sidecar worker and separate frontend - same answer; the worker ends with its engine', async () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'baton-fleet-'))
     open.push(() => rmSync(folder, { recursive: true, force: true }))
     const real = await llama()
@@ -233,7 +233,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
       return answer !== undefined
     })
     expect(answer).toBe(expected)
-    // It tells neither block size nor events, and is routed to by what it was sent.
+    // The server reports neither block size nor KV events, so routing assumes that sent prompts are cached.
     expect((await ask(`${url}/health`)).text).not.toContain('routing without KV')
     await real.kill()
     await worker.ended

@@ -1,4 +1,4 @@
-/** Servers of others that are Python programs (vLLM, SGLang): slow to start, and several processes each. */
+/** Engines that are Python programs (vLLM, SGLang): they start slowly and have several processes each. */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { ask, realServer } from './real-engine.ts'
@@ -6,10 +6,10 @@ import type { RealServer } from './real-engine.ts'
 
 export interface PythonEngine {
   readonly name: string
-  /** Where it was installed; its working folder. */
+  /** Where the engine is installed; its working folder. */
   readonly folder: string
   readonly port: number
-  /** The program, below `folder`, and its arguments. */
+  /** The program, relative to `folder`, and its arguments. */
   readonly command: readonly [string, ...string[]]
   readonly env: Readonly<Record<string, string>>
 }
@@ -21,7 +21,7 @@ export async function startPythonEngine(engine: PythonEngine): Promise<RealServe
   const child = spawn(path.join(folder, program), args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     cwd: folder,
-    // A group of its own: the engine is a process below this one.
+    // A separate process group, because the engine is a child process of this one.
     detached: true,
     env: {
       ...process.env,
@@ -38,7 +38,7 @@ export async function startPythonEngine(engine: PythonEngine): Promise<RealServe
     try {
       process.kill(-(child.pid ?? 0), 'SIGKILL')
     } catch {
-      // It is gone already.
+      // The process has already exited.
     }
     await server.kill()
   }
@@ -59,7 +59,7 @@ async function untilUp(name: string, server: RealServer): Promise<void> {
       () => false,
     )
     if (isUp) return
-    // It takes ports of its own, and stays without its engine when another process had one of them first.
+    // The server takes additional ports, and stays without its engine if another process has one of them.
     const isLost = /Address already in use/.test(server.printed())
     if (isLost || server.process.exitCode !== null) {
       throw new Error(`${name} ended: ${server.printed()}`)
@@ -73,7 +73,7 @@ async function untilUp(name: string, server: RealServer): Promise<void> {
   }
 }
 
-/** The sum of a metric over its labels; 0 when it is not there. */
+/** The sum of a metric over its labels; 0 if the metric does not exist. */
 export async function metricOf(server: RealServer, name: string): Promise<number> {
   const { text } = await ask(`${server.url}/metrics`)
   return text

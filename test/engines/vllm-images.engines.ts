@@ -9,13 +9,13 @@ import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { modelsOf } from './asking.ts'
 import { metricOf } from './python-engine.ts'
-import { startSeeingVllm, vllmFolder } from './real-vllm.ts'
+import { startVllmWithImages, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
 
 const WORDS =
   'Once upon a time there was a little dog who wanted to see the world and ran. '.repeat(4)
 
-/** Base64 of an image of 64 by 64 pixels that are different ones for each seed: some 16 kB, like a small picture. */
+/** Base64 of an image of 64 by 64 pixels that depend on the seed: about 16 kB, like a small picture. */
 function png(seed: number): string {
   const random = seededRandom(seed)
   const chunk = (name: string, data: Buffer): Buffer => {
@@ -80,16 +80,16 @@ async function usageOf(url: string, image: string): Promise<Usage> {
 const textIn = ({ text }: Answer): string | undefined =>
   /"text":"((?:[^"\\]|\\.)+)"/.exec(text)?.[1]
 
-describe.skipIf(vllmFolder() === null)('vLLM that takes images', () => {
+describe.skipIf(vllmFolder() === null)('vLLM with images', () => {
   let folder: string
   let a: RealVllm
   let b: RealVllm
   let server: RunningServer
   beforeAll(async () => {
     folder = mkdtempSync(path.join(tmpdir(), 'baton-images-'))
-    // One after the other: starting takes all there is.
-    a = await startSeeingVllm(folder)
-    b = await startSeeingVllm(folder)
+    // One after the other, because a start uses all CPU and memory.
+    a = await startVllmWithImages(folder)
+    b = await startVllmWithImages(folder)
     server = await startServer(['--upstream', `${a.url},${b.url}`])
     for (const { url } of [a, b]) await usageOf(url, png(200))
   })
@@ -100,7 +100,7 @@ describe.skipIf(vllmFolder() === null)('vLLM that takes images', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('an image reaches the engine, and finds the server that has it', async () => {
+  it('an image - reaches the engine, and a repeated one the server that has it cached', async () => {
     const images = Array.from({ length: 6 }, (_, i) => png(i))
     const rows: string[] = []
     for (const [nth, image] of images.entries()) {
@@ -163,7 +163,7 @@ describe.skipIf(vllmFolder() === null)('vLLM that takes images', () => {
         ],
       },
     ],
-  ])('%s - the same answer as the server itself', async (route, body) => {
+  ])('%s - same answer as from the server itself', async (route, body) => {
     const [expected, seen] = [await post(a.url, route, body), await post(server.url, route, body)]
     expect(seen.status, seen.text).toBe(200)
     const words = (answer: Answer): string | undefined =>
@@ -174,7 +174,7 @@ describe.skipIf(vllmFolder() === null)('vLLM that takes images', () => {
     expect(words(seen)).toBe(words(expected))
   })
 
-  it('an address, and data of another kind - are refused before an engine hears of them', async () => {
+  it('image URLs, and data of another type - are refused before they reach an engine', async () => {
     const before = await Promise.all(
       [a, b].map((each) => metricOf(each, 'vllm:request_success_total')),
     )

@@ -1,4 +1,4 @@
-/** Baton in front of real vLLM, without a GPU: slow to start, exact in what it does. */
+/** Baton in front of real vLLM servers without a GPU: slow to start, with exact results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
@@ -19,7 +19,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
   beforeAll(async () => {
     engine = await startVllm()
     server = await startServer(['--upstream', engine.url])
-    // The first request compiles.
+    // The first request triggers compilation.
     await chat(engine.url, { max_tokens: 2 })
   })
   afterAll(async () => {
@@ -27,14 +27,14 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
     await engine?.kill()
   })
 
-  it('the same tokens as the server itself', async () => {
+  it('same tokens as from the server itself', async () => {
     const expected = await chat(engine.url)
     const seen = await chat(server.url)
     expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
     expect(seen.usage.completion_tokens).toBe(expected.usage.completion_tokens)
   })
 
-  it('KV events are found - and what they foretell is what the answers tell', async () => {
+  it('KV events - are received, and the predicted cached tokens equal the reported ones', async () => {
     const rows: string[] = []
     for (let nth = 0; nth < 4; nth++) {
       for (let round = 0; round < 3; round++) {
@@ -44,7 +44,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
         rows.push(`${foretold}/${cached}`)
         expect(Math.abs(foretold - cached)).toBeLessThanOrEqual(32)
         if (round > 0) expect(cached).toBeGreaterThan(200)
-        // Events come a moment after the answer.
+        // Events arrive a moment after the answer.
         await until('the blocks are known', async () => {
           const [{ self_check: lines }] = await modelsOf(server)
           return lines.some((line) => line.includes('KV events from 1 of 1 workers'))
@@ -58,7 +58,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
     expect((await modelsOf(server))[0].warnings).toEqual([])
   })
 
-  it('a Baton that comes late - knows what the engine holds before its first request', async () => {
+  it('Baton started after the engine - knows its cached blocks before the first request', async () => {
     const late = await startServer(['--upstream', engine.url])
     try {
       await until('it has read the past', async () => {
@@ -76,7 +76,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
     }
   })
 
-  it('a client that leaves - the engine is idle again', async () => {
+  it('a client that disconnects - the engine becomes idle', async () => {
     const leaving = new AbortController()
     const stream = pieces(server.url, { max_tokens: 2000, ignore_eos: true }, leaving.signal)
     for (let i = 0; i < 3; i++) await stream.next()
@@ -89,7 +89,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
     console.log(`vLLM idle ${(performance.now() - leftMs).toFixed(0)} ms after the client left`)
   })
 
-  it('structured output - is what was asked for', async () => {
+  it('structured output - is valid', async () => {
     const schema = {
       type: 'object',
       properties: { name: { type: 'string', maxLength: 8 }, age: { type: 'integer' } },
@@ -105,7 +105,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
   })
 })
 
-/** All texts within an answer of any form, in their order. */
+/** All texts within an answer of any format, in order. */
 async function textsOf(url: string, path: string, body: object): Promise<readonly string[]> {
   const response = await fetch(url + path, {
     method: 'POST',
@@ -117,18 +117,18 @@ async function textsOf(url: string, path: string, body: object): Promise<readonl
   return [...answer.matchAll(/"text":"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text ?? '')
 }
 
-/** Why a request began anew, each time. */
-async function begunAnew({ url }: RunningServer, id: string): Promise<readonly string[]> {
+/** The reasons of all migrations. */
+async function migrationsOf({ url }: RunningServer, id: string): Promise<readonly string[]> {
   const text = await (await fetch(`${url}/debug/requests/${id}`)).text()
   return text.match(/\{[^{}]*"migrated"[^{}]*\}/g) ?? []
 }
 
-describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
+describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
   let p: RealVllm
   let d: RealVllm
   let server: RunningServer
   beforeAll(async () => {
-    // One after the other: starting takes all there is.
+    // One after the other, because a start uses all CPU and memory.
     p = await startVllm('prefill')
     d = await startVllm('decode')
     server = await startServer([
@@ -145,14 +145,14 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     await d?.kill()
   })
 
-  it('the same tokens as one server alone, and the bytes are counted', async () => {
+  it('same tokens as from one server, and the transferred bytes are counted', async () => {
     const before = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
     const anew: string[] = []
     for (let nth = 10; nth < 13; nth++) {
       const expected = await chat(p.url, { ...ask(long(nth)), cache_salt: 'alone' })
       const seen = await chat(server.url, ask(long(nth)))
       expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
-      anew.push(...(await begunAnew(server, seen.id)))
+      anew.push(...(await migrationsOf(server, seen.id)))
     }
     if (anew.length > 0) console.log(`begun anew: ${anew.join('; ')}`)
     let bytes = 0
@@ -168,7 +168,7 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     expect(lines).toContain('KV was handed over in 3 of 3 decode legs')
   })
 
-  it('a client that leaves between the legs - leaves no blocks behind', async () => {
+  it('a client that disconnects between the legs - no blocks are leaked', async () => {
     const leaving = new AbortController()
     const stream = pieces(server.url, { ...ask(long(20)), max_tokens: 2000 }, leaving.signal)
     const first = stream.next().catch(() => undefined)
@@ -187,7 +187,7 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     console.log(`expired at P: ${await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')}`)
   })
 
-  it('passed through - the same text as one server alone, and the bytes are counted', async () => {
+  it('forward mode - same text as from one server, and the transferred bytes are counted', async () => {
     const forwarding = await startServer([
       '--upstream',
       `prefill=${p.url},decode=${d.url}`,
@@ -232,7 +232,7 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     }
   })
 
-  it('a hand-over that nobody fetches - is free again at the end of its lease, and not before', async () => {
+  it('a hand-over that no server fetches - is released at the end of its lease, not before', async () => {
     const before = await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')
     const orphanMs = performance.now()
     await chat(p.url, {
@@ -253,13 +253,13 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     const expired = (await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')) - before
     console.log(`the lease ended after ${seconds.toFixed(1)} s, expired at P: ${expired}`)
     expect(expired).toBe(1)
-    // The same prompt through Baton has a hand-over of its own.
+    // The same prompt through Baton has its own hand-over.
     const expected = await chat(p.url, { ...ask(long(60)), cache_salt: 'alone' })
     const seen = await chat(server.url, ask(long(60)))
     expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
   })
 
-  it('D dies in the middle of an answer - the client hears of it, and P holds nothing', async () => {
+  it('the decode server dies during an answer - the client gets an error and the prefill server releases its KV', async () => {
     const stream = pieces(server.url, { ...ask(long(40)), max_tokens: 3000, ignore_eos: true })
     for (let i = 0; i < 5; i++) await stream.next()
     await d.kill()
@@ -271,7 +271,7 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
     await until('it is known', async () => (await modelsOf(server))[0].workers.length === 1)
   })
 
-  it('P dies - it is said, and requests are refused', async () => {
+  it('the prefill server dies - it is reported, and requests are refused', async () => {
     await p.kill()
     await until('it is known', async () => {
       const [{ warnings }] = await modelsOf(server)
