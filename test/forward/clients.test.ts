@@ -1,4 +1,4 @@
-/** Clients that leave or read slowly, bounds, and what is counted while a request is passed through. */
+/** Forward mode: clients that disconnect or read slowly, limits, and metrics. */
 import { describe, expect, it } from 'vitest'
 import { until } from '../until.ts'
 import { eventResponse } from '../upstream/transcripts.ts'
@@ -18,7 +18,7 @@ import {
 } from './faulty-engines.ts'
 
 describe('a client', () => {
-  it('that leaves - the connection to the engine is closed at once, and nothing stays booked', async () => {
+  it('disconnects - the connection to the engine is closed at once, and no load stays reserved', async () => {
     let isClosed = false
     const slow = await engine((request) => {
       request.socket.on('close', () => (isClosed = true))
@@ -33,7 +33,7 @@ describe('a client', () => {
     await idle(gateway)
   })
 
-  it('that leaves before the first byte - the same', async () => {
+  it('disconnects before the first byte - same', async () => {
     let isClosed = false
     const slow = await engine((request) => {
       request.socket.on('close', () => (isClosed = true))
@@ -48,7 +48,7 @@ describe('a client', () => {
     await idle(gateway)
   })
 
-  it('that reads slowly - holds the engine back, and gets everything', async () => {
+  it('reads slowly - slows the engine down by back-pressure, and gets everything', async () => {
     const event = `data: ${'x'.repeat(16_000)}\n\n`
     const count = 4000
     const sentTo: number[] = []
@@ -71,7 +71,7 @@ describe('a client', () => {
     const socket = post(gateway.port, CHAT, ASK, 'connection: close\r\n')
     socket.pause()
     await until('the engine answers', () => (sentTo[0] ?? 0) > 0)
-    // Meanwhile one that reads gets everything.
+    // Another client that reads at full speed gets everything meanwhile.
     const whole = await ask(gateway.port, CHAT, ASK)
     expect(whole.body.length).toBeGreaterThan(count * (event.length - 8))
     expect(sentTo[1]).toBe(count)
@@ -84,19 +84,19 @@ describe('a client', () => {
   })
 })
 
-describe('bounds', () => {
+describe('limits', () => {
   it.each([
     [99, 200],
     [100, 200],
     [101, 413],
-  ])('a body of %i bytes where 100 are allowed - %i', async (length, status) => {
+  ])('a body of %i bytes with a limit of 100 - status %i', async (length, status) => {
     const gateway = await gatewayOf([await engine(() => WHOLE)], { bodyLimit: 100 })
     const body = '{"model":"m","x":""}'.replace('""', `"${'x'.repeat(length - 20)}"`)
     expect(Buffer.byteLength(body)).toBe(length)
     expect((await ask(gateway.port, CHAT, body)).status).toBe(status)
   })
 
-  it('more requests than an engine may have - go to another one, and then are refused', async () => {
+  it('more requests than an engine may have - go to another engine, then are refused', async () => {
     const held: SeenRequest[] = []
     const hold = (request: SeenRequest): null => {
       held.push(request)
@@ -112,8 +112,8 @@ describe('bounds', () => {
   })
 })
 
-describe('what is counted and told', () => {
-  it('tokens of the usage, load that is freed, and the decision of the router', async () => {
+describe('metrics and routing of forwarded requests', () => {
+  it('usage tokens, released load and the routing decision - are recorded', async () => {
     const usage = {
       prompt_tokens: 70,
       completion_tokens: 30,
@@ -132,7 +132,7 @@ describe('what is counted and told', () => {
     expect(JSON.stringify(await explained.json())).toContain('forwarded as it came')
   })
 
-  it('conversations that begin alike - go to the engine that has seen them', async () => {
+  it('conversations with a common prefix - go to the engine that has seen it', async () => {
     const engines = await Promise.all([
       engine(() => WHOLE),
       engine(() => WHOLE),
@@ -159,7 +159,7 @@ describe('what is counted and told', () => {
     }
   })
 
-  it("an endpoint that Baton has not - is the engine's", async () => {
+  it('an endpoint that Baton does not implement - is forwarded to the engine', async () => {
     const only = await engine(() => WHOLE)
     const gateway = await gatewayOf([only])
     for (const path of ['/v1/audio/transcriptions', '/v1/rerank', '/score', '/v1/embeddings']) {
@@ -174,7 +174,7 @@ describe('what is counted and told', () => {
     ])
   })
 
-  it('a form - goes on as it came, without fields of KV transfer', async () => {
+  it('multipart form data - is forwarded unchanged, without KV transfer fields', async () => {
     const only = await engine(() => WHOLE)
     const gateway = await gatewayOf([only])
     const part = (name: string, value: string): string =>

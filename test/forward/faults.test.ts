@@ -1,4 +1,4 @@
-/** Engines that go wrong while a request is passed through. */
+/** Forward mode: failures of engines. */
 import { describe, expect, it } from 'vitest'
 import { eventResponse, fakeServer, jsonResponse } from '../upstream/transcripts.ts'
 import type { SeenRequest } from '../upstream/transcripts.ts'
@@ -15,8 +15,8 @@ import {
   idle,
 } from './faulty-engines.ts'
 
-describe('before the first byte', () => {
-  it('the connection ends - the request is sent once more, elsewhere', async () => {
+describe('before the first byte of the response', () => {
+  it('the connection ends - the request is sent once more, to another engine', async () => {
     let failed = 0
     const answer = (request: SeenRequest): string | null => {
       if (failed === 0) {
@@ -32,7 +32,7 @@ describe('before the first byte', () => {
     expect(engines.map(({ asked }) => asked.length)).toEqual([1, 1])
   })
 
-  it('it ends everywhere - one retry and then an error in the form of the API', async () => {
+  it('the connection ends at every engine - one retry, then an error in the format of the API', async () => {
     const answer = (request: SeenRequest): null => {
       request.socket.destroy()
       return null
@@ -46,7 +46,7 @@ describe('before the first byte', () => {
     await idle(gateway)
   })
 
-  it('it ends once at the only engine - the request is sent to it once more', async () => {
+  it('the connection ends once at the only engine - the request is sent to it again', async () => {
     let failed = 0
     const only = await engine((request) => {
       if (failed++ > 0) return WHOLE
@@ -58,17 +58,20 @@ describe('before the first byte', () => {
     expect(only.asked).toHaveLength(2)
   })
 
-  it.each([502, 503, 504])('%i of one engine - another one is asked', async (status) => {
-    let failed = 0
-    const answer = (): string =>
-      failed++ === 0 ? jsonResponse(status, { error: 'http://10.0.0.9:8000 is down' }) : WHOLE
-    const engines = [await engine(answer), await engine(answer)]
-    const gateway = await gatewayOf(engines)
-    expect((await ask(gateway.port, CHAT, ASK)).status).toBe(200)
-    expect(engines.map(({ asked }) => asked.length)).toEqual([1, 1])
-  })
+  it.each([502, 503, 504])(
+    'status %i from one engine - another engine is asked',
+    async (status) => {
+      let failed = 0
+      const answer = (): string =>
+        failed++ === 0 ? jsonResponse(status, { error: 'http://10.0.0.9:8000 is down' }) : WHOLE
+      const engines = [await engine(answer), await engine(answer)]
+      const gateway = await gatewayOf(engines)
+      expect((await ask(gateway.port, CHAT, ASK)).status).toBe(200)
+      expect(engines.map(({ asked }) => asked.length)).toEqual([1, 1])
+    },
+  )
 
-  it('nothing comes - the deadline of the first byte is an error', async () => {
+  it('no response - times out with an error', async () => {
     const only = await engine(() => null)
     const gateway = await gatewayOf([only], { engineAnswerSeconds: 1 })
     const { status, body } = await ask(gateway.port, CHAT, ASK)
@@ -77,7 +80,7 @@ describe('before the first byte', () => {
     await idle(gateway)
   })
 
-  it('the breaker opens after failures, and a dead engine is not asked again at once', async () => {
+  it('repeated failures - open the circuit breaker, so that a dead engine is not asked again at once', async () => {
     const dead = await engine((request) => {
       request.socket.destroy()
       return null
@@ -88,7 +91,7 @@ describe('before the first byte', () => {
   })
 })
 
-describe('refusals of an engine', () => {
+describe('error responses of an engine', () => {
   it.each([
     [400, { error: { message: 'bad temperature', type: 'BadRequestError', code: 400 } }],
     [400, { error: 'as a text' }],
@@ -96,7 +99,7 @@ describe('refusals of an engine', () => {
     [404, { error: { message: 'The model `x` does not exist.' } }],
     [500, { error: { message: 'bad grammar', type: 'server_error', code: 500 } }],
     [429, { error: { message: 'slow down' } }],
-  ])('%i %j - come back as they came', async (status, value) => {
+  ])('%i %j - is returned unchanged', async (status, value) => {
     const refused = jsonResponse(status, value)
     const gateway = await gatewayOf([await engine(() => refused)])
     const answer = await ask(gateway.port, CHAT, ASK)
@@ -111,7 +114,7 @@ describe('refusals of an engine', () => {
     [422, { detail: 'see \\/srv\\/x\\/y.py line 3' }],
     [401, { error: { message: 'wrong key' } }],
     [403, { error: { message: 'no' } }],
-  ])('%i %j - are told without what is inside', async (status, value) => {
+  ])('%i %j - is returned without internal details', async (status, value) => {
     const refused = jsonResponse(status, value)
     const gateway = await gatewayOf([await engine(() => refused)])
     const answer = await ask(gateway.port, CHAT, ASK)
@@ -121,7 +124,7 @@ describe('refusals of an engine', () => {
     expect(text).not.toMatch(/srv|Traceback|10\.1\.2|wrong key|"no"/)
   })
 
-  it('a page of a proxy - is an error in the form of the API', async () => {
+  it('an HTML page of a proxy - becomes an error in the format of the API', async () => {
     const page = '<html><body><h1>500</h1><address>nginx at gpu-17</address></body></html>'
     const head = `HTTP/1.1 500 X\r\nContent-Type: text/html\r\nContent-Length: ${page.length}`
     const gateway = await gatewayOf([await engine(() => `${head}\r\n\r\n${page}`)])
@@ -131,7 +134,7 @@ describe('refusals of an engine', () => {
     expect(body.toString()).not.toContain('gpu-17')
   })
 
-  it('a redirect - is not followed and tells nothing', async () => {
+  it('a redirect - is not followed and its target is not shown', async () => {
     const gateway = await gatewayOf([
       await engine(
         () => 'HTTP/1.1 307 X\r\nLocation: http://10.0.0.1/x\r\nContent-Length: 0\r\n\r\n',
@@ -142,7 +145,7 @@ describe('refusals of an engine', () => {
     expect(head).not.toContain('10.0.0.1')
   })
 
-  it('headers that name hosts - stay here', async () => {
+  it('headers that name hosts - are removed', async () => {
     const answer = WHOLE.replace(
       'Connection',
       'X-Served-By: 10.0.0.4:8000\r\nServer: uvicorn\r\nConnection',
@@ -154,7 +157,7 @@ describe('refusals of an engine', () => {
   })
 })
 
-describe('in the middle of a stream', () => {
+describe('during a stream', () => {
   it.each([
     [CHAT, /^data: \{"a":1\}\n\ndata: \{"error":\{[^\n]*\}\}\n\ndata: \[DONE\]\n\n$/],
     ['/v1/messages', /^data: \{"a":1\}\n\nevent: error\ndata: \{"type":"error"[^\n]*\}\n\n$/],
@@ -174,7 +177,7 @@ describe('in the middle of a stream', () => {
     await idle(gateway)
   })
 
-  it('bytes that are no events break off - the connection is closed', async () => {
+  it('a stream that is not SSE breaks off - the connection is closed', async () => {
     const dying = await engine((request) => {
       request.socket.write(
         `HTTP/1.1 200 OK\r\nContent-Type: audio/mpeg\r\nContent-Length: 9000000\r\n\r\n${'x'.repeat(2000)}`,
@@ -187,7 +190,7 @@ describe('in the middle of a stream', () => {
     expect(answer.isCutOff).toBe(true)
   })
 
-  it('an error event with a path in it - is told without the path, others as they came', async () => {
+  it('an error event with a path - is shown without the path, others unchanged', async () => {
     const clean = 'data: {"error":{"message":"out of memory","code":500}}'
     const gateway = await gatewayOf([
       await engine(() =>
@@ -200,7 +203,7 @@ describe('in the middle of a stream', () => {
     expect(text).not.toContain('srv')
   })
 
-  it('nothing more comes - the deadline between bytes ends it with an error event', async () => {
+  it('no more bytes - the idle timeout ends the stream with an error event', async () => {
     const silent = await engine((request) => {
       request.socket.write(STREAM_HEAD + chunk('data: {"a":1}\n\n'))
       return null
@@ -212,7 +215,7 @@ describe('in the middle of a stream', () => {
   })
 
   it.each(['\n', '\r\n'])(
-    'events cut at every byte, lines end with %j - come back as they were',
+    'events split at every byte, lines end with %j - are returned unchanged',
     async (end) => {
       const text = [
         'data: {"a":"ü"}',
@@ -248,8 +251,8 @@ describe('in the middle of a stream', () => {
   )
 })
 
-describe('servers of raw bytes', () => {
-  it('a server that speaks no HTTP - is an error and no crash', async () => {
+describe('raw TCP servers', () => {
+  it('a server that does not speak HTTP - becomes an error, and Baton keeps running', async () => {
     const odd = await fakeServer(({ method, path }) =>
       method === 'POST'
         ? 'SSH-2.0-OpenSSH\r\n\r\n'

@@ -1,4 +1,4 @@
-/** Engines that answer as a test says, and a gateway in front of them, closed when the test has ended. */
+/** Engines whose answers a test defines, and a gateway in front of them; all are closed after the test. */
 import { onTestFinished } from 'vitest'
 import { until } from '../until.ts'
 import { jsonResponse } from '../upstream/transcripts.ts'
@@ -6,7 +6,7 @@ import type { SeenRequest } from '../upstream/transcripts.ts'
 import { engineServer, startGateway } from './gateway-kit.ts'
 import type { ForwardEngineServer, Gateway } from './gateway-kit.ts'
 
-/** The last one first. */
+/** Closed in reverse order. */
 export function closeAfterwards(end: { close(): unknown }): void {
   onTestFinished(async () => void (await end.close()))
 }

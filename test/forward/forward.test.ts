@@ -1,4 +1,4 @@
-/** Requests that are passed through: the bytes that the engine gets, and the bytes that the client gets. */
+/** Forward mode: the bytes that the engine receives, and the bytes that the client receives. */
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { until } from '../until.ts'
@@ -28,8 +28,8 @@ const WHOLE = jsonResponse(200, {
   usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
 })
 
-describe('the body of a request', () => {
-  it('goes on byte by byte - unknown keys, order, large numbers, white space, parts of any kind', async () => {
+describe('request body', () => {
+  it('content - is forwarded byte by byte: unknown keys, order, large numbers, white space, parts of any kind', async () => {
     const { engine, gateway } = await served(() => WHOLE)
     const body =
       '{"zeta":1.50, "seed":12345678901234567890,\n\t"model":"m","messages":[{"content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"file","file":{}}],"role":"user"}],"tools":[{"type":"custom","x":{"kv_transfer_params":1}}],"e":1e400}'
@@ -64,7 +64,7 @@ describe('the body of a request', () => {
       '{"model":"m","messages":[{"kv_transfer_params":1}]}',
       '{"model":"m","messages":[{"kv_transfer_params":1}]}',
     ],
-  ])('%s - is sent without fields of KV transfer', async (body, sent) => {
+  ])('%s - is forwarded without KV transfer fields', async (body, sent) => {
     const { engine, gateway } = await served(() => WHOLE)
     expect((await ask(gateway.port, '/v1/chat/completions', body)).status).toBe(200)
     expect(engine.asked[0]?.body).toBe(sent)
@@ -80,7 +80,7 @@ describe('the body of a request', () => {
     '{"a":tru}',
     '{"a":"b',
     '{"a":01}',
-  ])('%s - is refused here with 400', async (body) => {
+  ])('%s - is refused by Baton with 400', async (body) => {
     const { engine, gateway } = await served(() => WHOLE)
     const answer = await ask(gateway.port, '/v1/chat/completions', body)
     expect(answer.status).toBe(400)
@@ -88,7 +88,7 @@ describe('the body of a request', () => {
     expect(engine.asked).toEqual([])
   })
 
-  it('in chunks, behind 100-continue - goes on with its length', async () => {
+  it('chunked with Expect: 100-continue - is forwarded with its length', async () => {
     const { engine, gateway } = await served(() => WHOLE)
     const socket = connect(gateway.port, '127.0.0.1')
     open.push({ close: () => socket.destroy() })
@@ -106,7 +106,7 @@ describe('the body of a request', () => {
     expect(engine.asked[0]?.headers['content-length']).toBe('31')
   })
 
-  it('another name of the model - is replaced by the one that the engine knows', async () => {
+  it('a model alias - is replaced by the name that the engine knows', async () => {
     const { engine, gateway } = await served(() => WHOLE, { servedModelName: 'mine' })
     await ask(
       gateway.port,
@@ -138,8 +138,8 @@ describe('the body of a request', () => {
   })
 })
 
-describe('a stream', () => {
-  it('comes back as it came, with comments and without [DONE]', async () => {
+describe('streamed response', () => {
+  it('events - are returned unchanged, with comments and without [DONE]', async () => {
     const text = eventResponse([
       ': keepalive 1/1',
       { a: 'ü' },

@@ -1,4 +1,4 @@
-/** A gateway of this process in front of servers of raw bytes, put together as `baton serve --upstream` does it. */
+/** A gateway in this process in front of raw TCP servers, assembled like `baton serve --upstream`. */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { FrontendStack } from '../../src/cli/compose/frontend-stack.ts'
@@ -14,11 +14,11 @@ import type { FakeServer, SeenRequest } from '../upstream/transcripts.ts'
 type Answer = (request: SeenRequest) => Buffer | string | null | undefined
 
 export interface ForwardEngineServer extends FakeServer {
-  /** What clients have asked, without Baton's own questions. */
+  /** Requests of clients, without Baton's own requests to the server. */
   readonly asked: readonly SeenRequest[]
 }
 
-/** An OpenAI server with the model `m`; `answer` gets what is not a question about the server itself. */
+/** An OpenAI server with the model `m`; `answer` gets all requests that are not about the server itself. */
 export async function engineServer(
   answer: Answer,
   models: readonly string[] = ['m'],
@@ -85,11 +85,11 @@ export interface RawAnswer {
   readonly status: number
   readonly head: string
   readonly body: Buffer
-  /** The connection ended before the body did. */
+  /** The connection ended before the body was complete. */
   readonly isCutOff: boolean
 }
 
-/** One request on a connection of its own; the body as it was, without the framing. */
+/** One request on its own connection; returns the body without transfer encoding. */
 export function ask(
   port: number,
   path: string,
@@ -111,7 +111,7 @@ export function ask(
   })
 }
 
-/** The request is sent, what comes is the caller's. */
+/** Sends the request; the caller reads the response. */
 export function post(port: number, path: string, body: string | Buffer, headers = ''): Socket {
   const socket = connect(port, '127.0.0.1')
   const type = /content-type:/i.test(headers) ? '' : 'content-type: application/json\r\n'

@@ -1,4 +1,4 @@
-/** Engines that are to get no new requests, while one still runs there. */
+/** Forward mode: engines that should get no new requests while one is still running. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { ASK, CHAT, STREAM_HEAD, chunk, closeAfterwards, gatewayOf } from './fau
 
 const FAILS = jsonResponse(500, { detail: 'busy' })
 
-/** Its streams begin and stay open. */
+/** An engine whose streams begin and stay open. */
 async function streaming(streams: Socket[], isHealthy = () => true): Promise<FakeServer> {
   const server = await fakeServer((request) => {
     if (request.path === '/v1/models') return jsonResponse(200, { data: [{ id: 'm' }] })
@@ -35,8 +35,8 @@ async function healthOf(gateway: Gateway): Promise<string> {
   return await (await fetch(`${gateway.url}/health`)).text()
 }
 
-describe('an engine that is not to get new requests', () => {
-  it('it does not answer looks - its stream goes on, new ones go elsewhere, until it answers again', async () => {
+describe('an engine that is leaving', () => {
+  it('its health checks fail - its stream continues and new requests go elsewhere until it answers again', async () => {
     let isHealthy = true
     const [atBusy, atOther]: [Socket[], Socket[]] = [[], []]
     const busy = await streaming(atBusy, () => isHealthy)
@@ -63,7 +63,7 @@ describe('an engine that is not to get new requests', () => {
     }
   })
 
-  it('it is no longer named - its stream ends as it would have', async () => {
+  it('it is removed from the configuration - its stream completes', async () => {
     const [atFirst, atOther]: [Socket[], Socket[]] = [[], []]
     const first = await streaming(atFirst)
     const other = await streaming(atOther)

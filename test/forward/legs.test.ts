@@ -1,4 +1,4 @@
-/** Requests that are passed through where prefill and decode are apart: what each server gets, and what goes wrong. */
+/** Forward mode with separate prefill and decode: the bytes that each server gets, and failures. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { until } from '../until.ts'
 import { fakeServer, jsonResponse } from '../upstream/transcripts.ts'
@@ -80,7 +80,7 @@ const bodyOf = (request: SeenRequest | undefined): Record<string, unknown> =>
   JSON.parse(request?.body ?? 'null') as Record<string, unknown>
 
 describe('vLLM', () => {
-  it('the prefill leg is the request for one token, the decode leg the bytes as they came with what it left', async () => {
+  it("both legs - prefill gets the request for one token, decode the client's bytes with the transfer parameters", async () => {
     const p = await server('vllm', () => PREFILLED)
     const d = await server('vllm', () => DECODED)
     const gateway = await gatewayOf('vllm', [p, d])
@@ -123,7 +123,7 @@ describe('vLLM', () => {
       '"stream":true,"max_output_tokens":50,"store":true,"background":false,"stream_options":{}',
       '"stream":false,"max_output_tokens":1,"store":false',
     ],
-  ])('%s - is divided, too', async (path, prompt, ofDecode, ofPrefill) => {
+  ])('%s - is divided too', async (path, prompt, ofDecode, ofPrefill) => {
     const p = await server('vllm', () => PREFILLED)
     const d = await server('vllm', () => DECODED)
     const gateway = await gatewayOf('vllm', [p, d])
@@ -148,7 +148,7 @@ describe('vLLM', () => {
       '/v1/responses',
     ],
     ['work in the background', '{"model":"m","input":"a","background":true}', '/v1/responses'],
-  ])('%s - are one request of the decode server', async (_name, body, path) => {
+  ])('%s - is one request to the decode server', async (_name, body, path) => {
     const p = await server('vllm', () => PREFILLED)
     const d = await server('vllm', () => DECODED)
     const gateway = await gatewayOf('vllm', [p, d])
@@ -156,7 +156,7 @@ describe('vLLM', () => {
     expect([asked(p).length, asked(d)[0]?.body]).toEqual([0, body])
   })
 
-  it('prefill leaves nothing - the decode server gets the request as it came', async () => {
+  it('prefill returns no transfer parameters - the decode server gets the request unchanged', async () => {
     const p = await server('vllm', () =>
       jsonResponse(200, { choices: [{}], kv_transfer_params: null }),
     )
@@ -167,7 +167,7 @@ describe('vLLM', () => {
     expect(asked(d)[0]?.body).toBe(body)
   })
 
-  it('the prefill server refuses - the client reads its refusal, and decode is not asked', async () => {
+  it('the prefill server refuses - the client gets its refusal, and decode is not asked', async () => {
     const refusal = { error: { message: 'top_p must be at most 1', code: 400 } }
     const p = await server('vllm', () => jsonResponse(400, refusal))
     const d = await server('vllm', () => DECODED)
@@ -195,7 +195,7 @@ describe('vLLM', () => {
     expect(asked(p)).toHaveLength(2)
   })
 
-  it('a client that leaves between the legs - decode gets the request, and is left then', async () => {
+  it('a client that disconnects between the legs - decode still gets the request, which is then aborted', async () => {
     let answer: (() => void) | null = null
     const p = await server('vllm', ({ socket }) => {
       answer = () => socket.write(PREFILLED)
@@ -215,7 +215,7 @@ describe('vLLM', () => {
     const gateway = await gatewayOf('vllm', [p, d])
     const client = post(gateway.port, CHAT, '{"model":"m","stream":true,"messages":[]}')
     await until('prefill is asked', () => answer !== null)
-    // The answer and the end of the client meet.
+    // The answer and the disconnect arrive at about the same time.
     answer!()
     await until('decode is asked', () => asked(d).length === 1)
     client.destroy()
@@ -223,7 +223,7 @@ describe('vLLM', () => {
     expect(bodyOf(asked(d)[0])).toHaveProperty('kv_transfer_params.remote_request_id')
   })
 
-  it('the rank that was chosen - is told in the header', async () => {
+  it('the chosen data-parallel rank - is sent in a header', async () => {
     const metrics = ['0', '1', '2']
       .map(
         (engine) =>
@@ -243,7 +243,7 @@ describe('vLLM', () => {
 })
 
 describe('SGLang', () => {
-  it('both legs at once with the same meeting point and ids of their own', async () => {
+  it('both legs - run at once with the same bootstrap room and separate request ids', async () => {
     const p = await server('sglang', () => jsonResponse(200, { choices: [{}] }), '', 'prefill')
     const d = await server('sglang', () => DECODED)
     const gateway = await gatewayOf('sglang', [p, d])
@@ -270,10 +270,10 @@ describe('SGLang', () => {
 
   it.each([
     [true, 503, 1],
-    // A decode server refuses what it is sent alone.
+    // A decode server refuses requests without a prefill server.
     [false, 503, 1],
   ])(
-    'prefill fails, enforced %s - decode is left, and is not asked alone',
+    'prefill fails, enforced %s - the decode request is aborted and not repeated alone',
     async (enforceDisagg, status, calls) => {
       const failure = jsonResponse(500, { error: { message: 'x' } })
       const p = await server('sglang', () => failure, '', 'prefill')
@@ -300,7 +300,7 @@ describe('SGLang', () => {
       '{"model":"m","max_tokens":5,"messages":[]}',
       'use /v1/chat/completions',
     ],
-  ])('%s - is refused with what to do, and no server is asked', async (_name, path, body, said) => {
+  ])('%s - is refused with a remedy, and no server is asked', async (_name, path, body, said) => {
     const p = await server('sglang', () => DECODED, '', 'prefill')
     const d = await server('sglang', () => DECODED)
     const gateway = await gatewayOf('sglang', [p, d])
@@ -309,7 +309,7 @@ describe('SGLang', () => {
     expect(answer.body.toString()).toContain(said)
   })
 
-  it('/v1/responses - both legs meet', async () => {
+  it('/v1/responses - both legs use the same room', async () => {
     const p = await server('sglang', () => DECODED, '', 'prefill')
     const d = await server('sglang', () => DECODED)
     const gateway = await gatewayOf('sglang', [p, d])

@@ -1,4 +1,4 @@
-/** Without `--forward`: tokens where there is a form in tokens, and the client's own bytes where there is none. */
+/** Without `--forward`: requests are sent as tokens where possible, otherwise as the client's own bytes. */
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -62,8 +62,8 @@ it.each([
   if (asTokens === null) expect(sent[0]?.body).toBe(body)
 })
 
-/** What the SDKs make of the rules, in front of servers that get every request as it came. */
-describe('media in the SDKs', () => {
+/** How the rules appear in the SDKs, in front of servers that get every request unchanged. */
+describe('media with the SDKs', () => {
   const PNG = `data:image/png;base64,${Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex').toString('base64')}`
   const imageMessage = (url: string) => [
     { role: 'user' as const, content: [{ type: 'image_url' as const, image_url: { url } }] },
@@ -96,7 +96,7 @@ describe('media in the SDKs', () => {
     }
   }
 
-  it('openai - an image goes on, an address does not, and the field is named', async () => {
+  it('openai - image data is forwarded, an image URL is refused with the name of the field', async () => {
     const { openai, servers } = await gatewayOf()
     const ask = (url: string) =>
       openai.chat.completions.create({ model: 'm', messages: imageMessage(url) })
@@ -126,7 +126,7 @@ describe('media in the SDKs', () => {
     expect(servers.flatMap(({ asked }) => asked)).toHaveLength(1)
   })
 
-  it('anthropic - an image goes on, an address does not', async () => {
+  it('anthropic - image data is forwarded, an image URL is refused', async () => {
     const { anthropic, servers } = await gatewayOf()
     const ask = (source: Anthropic.Base64ImageSource | Anthropic.URLImageSource) =>
       anthropic.messages.create({
@@ -146,7 +146,7 @@ describe('media in the SDKs', () => {
     expect(servers.flatMap(({ asked }) => asked)).toHaveLength(1)
   })
 
-  it('hosts that are allowed - never one of this machine', async () => {
+  it('allowed media hosts - never include this machine', async () => {
     const { openai, servers } = await gatewayOf({ mediaHosts: '*,localhost,127.0.0.1' })
     const [inside] = servers
     for (const url of [`${inside?.url}/v1/models`, 'http://localhost/', 'http://[::1]/']) {
@@ -156,7 +156,7 @@ describe('media in the SDKs', () => {
     expect(inside?.seen.some(({ headers }) => headers['user-agent'] === 'baton')).toBe(false)
   })
 
-  it('the same image goes to the server that has seen it, another one is free to go elsewhere', async () => {
+  it('a repeated image - goes to the server that has it cached', async () => {
     const { openai, servers } = await gatewayOf({ mediaLimit: 100_000 })
     const words = 'What do you see? '.repeat(20)
     const image = (fill: string) => `${PNG.slice(0, -2)}${fill.repeat(30_000)}`

@@ -1,4 +1,4 @@
-/** Answers that are allowed, if odd, come back as they were; wrong ones are an error of the API, once. */
+/** Forward mode: unusual but valid answers are returned unchanged; invalid ones become one error of the API. */
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SeenRequest } from '../upstream/transcripts.ts'
@@ -31,7 +31,7 @@ const call =
 const usage = '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}'
 const finish = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
 
-describe('a stream', () => {
+describe('streamed answer', () => {
   it.each([
     ['CRLF', `data: ${role}\r\n\r\ndata: ${finish}\r\n\r\ndata: [DONE]\r\n\r\n`],
     ['a byte order mark', `\ufeffdata: ${role}\n\ndata: ${finish}\n\n`],
@@ -55,7 +55,7 @@ describe('a stream', () => {
       `data: ${role}\n\ndata: {"error":{"message":"too long"}}\n\n`,
     ],
     ['nothing', ''],
-  ])('%s - comes back as it was', async (_name, body) => {
+  ])('%s - is returned unchanged', async (_name, body) => {
     answer = () => Buffer.from(closing(body))
     const seen = await ask(gateway.port, CHAT, STREAM)
     expect([seen.status, seen.body.toString(), seen.isCutOff]).toEqual([200, body, false])
@@ -66,7 +66,7 @@ describe('a stream', () => {
     ['\r\n', 'data: 1', 'data: 1'],
     ['\r', 'data: 1', 'data: 1'],
   ])(
-    'comments that may name a host, lines end with %j - come without their text',
+    'comments that may name a host, lines end with %j - are returned without their text',
     async (end, first, shown) => {
       const said = [
         ': ping host',
@@ -102,7 +102,7 @@ describe('a stream', () => {
       'a type in capitals',
       closing('data: 1\n\n').replace('text/event-stream', 'Text/Event-Stream;charset=UTF-8'),
     ],
-  ])('framed as %s - the same', async (_name, response) => {
+  ])('framed as %s - is returned with the same events', async (_name, response) => {
     answer = ({ socket }) => {
       socket.end(response)
       return null
@@ -115,7 +115,7 @@ describe('a stream', () => {
     ['ends too early for its length', `${HEAD}Content-Length: 500\r\n\r\ndata: 1\n\ndata: {"ha`],
     ['ends within a chunk', `${HEAD}Transfer-Encoding: chunked\r\n\r\nff\r\ndata: 1\n\ndata: {"ha`],
     ['has a broken chunk', `${HEAD}Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\nzz\r\n`],
-  ])('that %s - whole events, then one error event', async (_name, response) => {
+  ])('the stream %s - whole events, then one error event', async (_name, response) => {
     answer = ({ socket }) => {
       socket.end(response)
       return null
@@ -133,7 +133,7 @@ describe('a stream', () => {
     ['in a response', { type: 'response.failed', response: { error: { message: INSIDE } } }],
     ['as a text', { id: 'x', error: INSIDE }],
     ['as a problem', { status: 500, title: 'x', detail: INSIDE }],
-  ])('an error %s that names the inside - is shown without it', async (_name, event) => {
+  ])('an error %s with internal details - is shown without them', async (_name, event) => {
     answer = () => Buffer.from(closing(`data: ${role}\n\ndata: ${JSON.stringify(event)}\n\n`))
     const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
     expect(text.startsWith(`data: ${role}\n\n`)).toBe(true)
@@ -146,21 +146,24 @@ describe('a stream', () => {
     ['its name at the end', `data: boom ${INSIDE}\nevent: error\n\n`],
     ['a byte order mark', `\ufeffevent: error\ndata: boom ${INSIDE}\n\n`],
     ['an id before a lone detail', `id: 7\ndata: {"detail":"${INSIDE.replaceAll('"', '')}"}\n\n`],
-  ])('an error event with %s that names the inside - is shown without it', async (_name, event) => {
-    answer = () => Buffer.from(closing(event))
-    const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
-    expect(text).toContain('"error"')
-    expect(text).not.toMatch(/secret|gpu-17/)
-  })
+  ])(
+    'an error event with %s and internal details - is shown without them',
+    async (_name, event) => {
+      answer = () => Buffer.from(closing(event))
+      const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
+      expect(text).toContain('"error"')
+      expect(text).not.toMatch(/secret|gpu-17/)
+    },
+  )
 
-  it('what a model says of an error, or that there is none - comes back as it was', async () => {
+  it('model output about an error, and a null error - are returned unchanged', async () => {
     const said = { choices: [{ delta: { content: `{"error": "${INSIDE}"}` } }], error: null }
     const body = `data: ${JSON.stringify(said)}\n\ndata: ${finish}\n\n`
     answer = () => Buffer.from(closing(body))
     expect((await ask(gateway.port, CHAT, STREAM)).body.toString()).toBe(body)
   })
 
-  it('coded with gzip - is passed on in its code, piece by piece', async () => {
+  it('encoded with gzip - is forwarded encoded, chunk by chunk', async () => {
     const bytes = gzipSync(`data: ${role}\n\ndata: ${finish}\n\n`)
     const head = `${HEAD}Content-Encoding: gzip\r\nConnection: close\r\n\r\n`
     answer = () => Buffer.concat([Buffer.from(head), bytes])
@@ -170,8 +173,8 @@ describe('a stream', () => {
   })
 })
 
-describe('a whole answer', () => {
-  it('coded with gzip, of bytes, of nothing - comes back as it was', async () => {
+describe('whole answer', () => {
+  it('gzip, binary data, no body - is returned unchanged', async () => {
     const bodies = [gzipSync('{"a":1}'), Buffer.from([0, 255, 128, 10, 13]), Buffer.alloc(0)]
     for (const body of bodies) {
       const head = `HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: ${body.length}\r\n\r\n`
@@ -186,15 +189,18 @@ describe('a whole answer', () => {
     { object: 'error', message: INSIDE, code: 500 },
     { detail: INSIDE },
     { id: 'x', choices: [{ error: { message: INSIDE } }] },
-  ])('200 with an error that names the inside (%j) - is an error without it', async (fault) => {
-    answer = () => jsonResponse(200, fault)
-    const seen = await ask(gateway.port, CHAT, WHOLE)
-    expect(seen.status).toBeGreaterThanOrEqual(500)
-    expect(JSON.parse(seen.body.toString())).toHaveProperty('error.message')
-    expect(seen.body.toString()).not.toMatch(/secret|gpu-17/)
-  })
+  ])(
+    '200 with an error and internal details (%j) - becomes an error without them',
+    async (fault) => {
+      answer = () => jsonResponse(200, fault)
+      const seen = await ask(gateway.port, CHAT, WHOLE)
+      expect(seen.status).toBeGreaterThanOrEqual(500)
+      expect(JSON.parse(seen.body.toString())).toHaveProperty('error.message')
+      expect(seen.body.toString()).not.toMatch(/secret|gpu-17/)
+    },
+  )
 
-  it('200 with an error that may be shown, or an answer about one - comes back as it was', async () => {
+  it('200 with a harmless error, or model output about one - is returned unchanged', async () => {
     const told = { choices: [{ message: { content: `{"error":{"message":"${INSIDE}"}}` } }] }
     for (const body of [{ error: { message: 'too long' } }, told]) {
       answer = () => jsonResponse(200, body)
@@ -203,7 +209,7 @@ describe('a whole answer', () => {
     }
   })
 
-  it('429 - with its Retry-After and its bytes', async () => {
+  it('429 - is returned with Retry-After and its bytes', async () => {
     answer = () =>
       jsonResponse(429, { error: { message: 'slow down' } }).replace(
         '\r\n',
@@ -219,7 +225,7 @@ describe('a whole answer', () => {
     ['no HTTP', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
     ['a length that is too long', 'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"a":1}'],
-  ])('%s - is an error of the API', async (_name, response) => {
+  ])('%s - becomes an error of the API', async (_name, response) => {
     answer = ({ socket }) => {
       socket.end(response)
       return null
@@ -230,10 +236,10 @@ describe('a whole answer', () => {
     expect(seen.body.toString()).not.toContain('127.0.0.1')
   })
 
-  it('the next request - is served, whatever came before', async () => {
+  it('the next request - is served after any of these', async () => {
     answer = () => jsonResponse(200, { ok: true })
     const seen = await ask(gateway.port, CHAT, WHOLE)
-    // What failed before may have opened the breaker for half a second.
+    // Earlier failures may have opened the circuit breaker for half a second.
     expect([200, 503]).toContain(seen.status)
   })
 })

@@ -1,4 +1,4 @@
-/** Every recorded response of every engine comes through Baton as it was, byte for byte. */
+/** Every recorded response of every engine passes through Baton unchanged, byte for byte. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { osClock } from '../../src/os/index.ts'
 import { fetchWhole, parseUpstreamUrl, UpstreamClient } from '../../src/upstream/index.ts'
@@ -10,13 +10,13 @@ afterEach(async () => {
   for (const end of open.splice(0).toReversed()) await end.close()
 })
 
-/** What must not reach a client: where the recorded engines ran. */
+/** Strings that must not reach a client: where the recorded engines ran. */
 const INSIDE = /srv\/|baton-lab|site-packages|127\.0\.0\.1|\.py/
 
 describe.each(ENGINES)('%s', (engine) => {
   const answered = transcriptsOf(engine).filter(({ status }) => status !== null)
 
-  it(`all ${answered.length} responses - come back as they were, refusals without the engine's inside`, async () => {
+  it(`all ${answered.length} responses - are returned unchanged, errors without internal details`, async () => {
     const server = await engineServer(({ body }) =>
       responseOf(engine, (JSON.parse(body) as { name: string }).name),
     )

@@ -1,4 +1,4 @@
-/** Requests that are passed through by a worker beside its engine, over the wire. */
+/** Forward mode of a sidecar worker, over the wire protocol. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -18,7 +18,7 @@ const STREAM = eventResponse([
 ])
 const bodyOf = (text: string): string => text.slice(text.indexOf('\r\n\r\n') + 4)
 
-describe('a worker beside its engine that passes requests through, and a frontend apart', () => {
+describe('a sidecar worker in forward mode with a separate frontend', () => {
   let engine: ForwardEngineServer
   let port: number
   let answer: (request: SeenRequest) => Buffer | string | null = () => null
@@ -47,7 +47,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     for (const end of ends.toReversed()) await end()
   })
 
-  it('a whole answer - request and answer byte by byte', async () => {
+  it('a whole answer - request and answer are forwarded byte by byte', async () => {
     const whole = jsonResponse(200, {
       text: 'Grüße',
       usage: { prompt_tokens: 7, completion_tokens: 3 },
@@ -62,7 +62,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     expect(engine.asked.at(-1)?.headers['x-request-id']).toBeDefined()
   })
 
-  it('a stream - as it came, and its usage is counted', async () => {
+  it('a stream - is returned unchanged and its usage is counted', async () => {
     answer = () => STREAM
     const seen = await ask(port, CHAT, '{"model":"m","stream":true,"messages":[]}')
     expect(seen.head).toMatch(/content-type: text\/event-stream/i)
@@ -71,7 +71,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     expect(metrics).toMatch(/^baton_frontend_output_tokens_total\{.*\} 6$/m)
   })
 
-  it('a refusal - as it came; one that names paths in our words', async () => {
+  it("an error response - is returned unchanged, one with paths is replaced by Baton's text", async () => {
     answer = () => jsonResponse(422, { detail: [{ msg: 'Field required' }] })
     const shown = await ask(port, CHAT, '{"model":"m","messages":[]}')
     expect([shown.status, shown.body.toString()]).toEqual([
@@ -84,7 +84,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     expect(hidden.body.toString()).not.toContain('/srv')
   })
 
-  it('the engine fails within its stream - whole events, then an error event of the API that was called', async () => {
+  it('the engine fails during a stream - whole events, then an error event of the called API', async () => {
     answer = ({ socket }) => {
       const text = eventResponse([{ a: 1 }, { error: { message: 'see /srv/x/y.py' } }])
       socket.write(`${text}data: {"half`)
@@ -99,7 +99,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     expect(seen).not.toMatch(/srv|half/)
   })
 
-  it('a client that leaves - the engine is left at once', async () => {
+  it('a client that disconnects - the engine request is aborted at once', async () => {
     let isLeft = false
     answer = ({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n')
@@ -116,7 +116,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     await until('the engine is left', () => isLeft)
   })
 
-  it('much more than fits anywhere - comes whole, and in order', async () => {
+  it('data larger than all buffers - arrives complete and in order', async () => {
     const lines = Array.from(
       { length: 20_000 },
       (_, i) => `data: ${i} ${'x'.repeat(100)}\n\n`,
@@ -127,7 +127,7 @@ describe('a worker beside its engine that passes requests through, and a fronten
     expect(seen.body.toString() === lines).toBe(true)
   })
 
-  it("an endpoint that Baton has not - is the engine's", async () => {
+  it('an endpoint that Baton does not implement - is forwarded to the engine', async () => {
     answer = () => jsonResponse(200, { ok: true })
     const seen = await ask(port, '/v1/audio/speech', '{"model":"m","input":"a"}')
     expect(seen.body.toString()).toBe('{"ok":true}')

@@ -1,4 +1,4 @@
-/** Requests that are passed through to llama-servers with a role: slots and files, and what goes wrong. */
+/** Forward mode with llama-servers that have a role: slots, slot files and failures. */
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -33,7 +33,7 @@ interface Pair {
   readonly gateway: Gateway
 }
 
-/** Two servers of two slots with one folder. A slot that is saved becomes a file, as of the real ones. */
+/** Two servers with two slots each and one folder. Saving a slot creates a file, as real servers do. */
 async function pair(prefill: Answer, decode: Answer, flags = {}): Promise<Pair> {
   const folder = mkdtempSync(path.join(tmpdir(), 'baton-slots-'))
   open.push(() => rmSync(folder, { recursive: true }))
@@ -73,7 +73,7 @@ const bodyOf = ({ seen }: FakeServer): string =>
   seen.find((each) => each.method === 'POST' && each.path.startsWith('/v1/'))?.body ?? ''
 
 describe('llama-server', () => {
-  it('prefill saves its slot, decode restores it and gets the bytes as they came with its number', async () => {
+  it("both legs - prefill saves its slot, decode restores it and gets the client's bytes with the slot number", async () => {
     const { folder, p, d, gateway } = await pair(
       () => CHUNK,
       () => DECODED,
@@ -87,7 +87,7 @@ describe('llama-server', () => {
     ])
     expect(asked(p)).toEqual([CHAT, '/slots/0?action=save'])
     expect(asked(d)).toEqual(['/slots/0?action=restore', CHAT])
-    // A stream, as the server notices of nothing else that nobody reads it any more.
+    // Streamed, because only then does the server notice that the client has disconnected.
     expect(bodyOf(p)).toBe(
       `${body.replace(',"max_tokens":50', '').slice(0, -1)},"stream":true,"max_tokens":1,"id_slot":0,"cache_prompt":true}`,
     )
@@ -97,7 +97,7 @@ describe('llama-server', () => {
     expect(health).toContain('KV was handed over in 1 of 1 decode legs')
   })
 
-  it('another route, two answers - are one request of the decode server', async () => {
+  it('another route, or n of 2 - is one request to the decode server', async () => {
     const { p, d, gateway } = await pair(
       () => CHUNK,
       () => DECODED,
@@ -111,7 +111,7 @@ describe('llama-server', () => {
     expect([asked(p), asked(d)]).toEqual([[], ['/v1/messages', CHAT]])
   })
 
-  it('prefill refuses - the client reads its refusal, and no slot stays taken', async () => {
+  it('prefill refuses - the client gets its refusal, and no slot stays occupied', async () => {
     const refusal = { error: { code: 400, message: 'too long', type: 'exceed_context_size_error' } }
     const { d, gateway, folder } = await pair(
       () => jsonResponse(400, refusal),
@@ -124,7 +124,7 @@ describe('llama-server', () => {
     expect([asked(d), readdirSync(folder)]).toEqual([[], []])
   })
 
-  it('a client that leaves, in either leg - the server is left at once, slots and files are given back', async () => {
+  it('a client that disconnects, in either leg - the server request is aborted and slots and files are released', async () => {
     let left = 0
     let isStuck: 'prefill' | 'decode' | null = 'prefill'
     const hangs: Answer = ({ socket }) => {
@@ -138,7 +138,7 @@ describe('llama-server', () => {
       (request) => (isStuck === 'decode' ? hangs(request) : DECODED),
     )
     const body = '{"model":"m","messages":[]}'
-    // One more each time than there are slots.
+    // One request more than there are slots.
     for (const leg of ['prefill', 'decode'] as const) {
       isStuck = leg
       for (let round = 0; round < 3; round++) {

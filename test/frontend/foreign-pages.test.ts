@@ -11,7 +11,7 @@ describe('web pages of other origins, without keys', () => {
   })
   afterAll(() => server.stop())
 
-  /** As a page sends a Blob: without a content type no browser asks before it sends. */
+  /** As a page sends a Blob: without a content type browsers send no preflight request. */
   function post(path: string, body: string, origin: string): Promise<[number, string]> {
     return new Promise((resolve, reject) => {
       const sent = request(server.url + path, { method: 'POST', headers: { origin } }, (reply) => {
@@ -29,7 +29,7 @@ describe('web pages of other origins, without keys', () => {
     ['/busy_threshold', '{}'],
     ['/admin/drain', '{"worker_id":"1"}'],
     ['/v1/completions', '{"prompt":"a","max_tokens":1}'],
-  ])('POST %s - is refused before it does anything', async (path, body) => {
+  ])('POST %s - is refused before it has any effect', async (path, body) => {
     for (const origin of ['https://evil.example', 'null']) {
       expect(await post(path, body, origin)).toEqual([
         403,

@@ -1,12 +1,13 @@
 /**
- * `fetch` over a frontend in the same process: what an SDK sends becomes an HttpRequest, what comes back a Response.
+ * `fetch` over a frontend in the same process: converts the SDK's request into an HttpRequest and the reply into a
+ * Response.
  */
 import type { Frontend, HttpReply } from '../../src/frontend/index.ts'
 
 export function handleFetch(frontend: Frontend): typeof fetch {
   return async (input, init) => {
     const request = new Request(input, init)
-    // The request's own signal only follows this one weakly.
+    // The request's own signal only holds a weak reference to this one.
     const signal = init?.signal ?? request.signal
     const reply = await frontend.handle({
       method: request.method,

@@ -5,9 +5,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { createKey, keysText } from '../../src/host/access/key-entry.ts'
 import { startServer } from '../running-server.ts'
 
-/** SECURITY.md: keys are in no log, wherever a client puts its own. */
-describe('a key in the wrong place', () => {
-  it('is in no line of the log, and is no id of a request', async () => {
+/** SECURITY.md: keys never appear in a log, wherever a client puts them. */
+describe('a key in a wrong header or field', () => {
+  it('a key - is in no log line and is not used as a request id', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-keys-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const { text, entry } = createKey({ tenant: 'acme', mayOperate: true }, new Date())

@@ -1,4 +1,4 @@
-/** Bodies with media, as clients and attackers write them. */
+/** Request bodies with media, as clients and attackers write them. */
 export const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex').toString('base64')
 const WAV = Buffer.from('RIFF\x24\0\0\0WAVEfmt ', 'latin1').toString('base64')
 export const PDF = Buffer.from('%PDF-1.7\n%\xe2\xe3', 'latin1').toString('base64')

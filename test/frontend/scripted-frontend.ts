@@ -1,6 +1,6 @@
 /**
- * A frontend with everything real but the engine: behind the router's interface stands a service that plays what a
- * test gives it, token by token, and keeps what it was asked.
+ * A frontend in which everything is real except the router and the engine: a scripted service behind the router's
+ * interface plays a reply token by token and records the requests.
  */
 import { readFileSync } from 'node:fs'
 import { BatonError, seededRandom, workerIdOf } from '../../src/base/index.ts'
@@ -62,7 +62,7 @@ export function card(engine: Partial<EngineConfig> = {}, workerId: WorkerId = WO
   }
 }
 
-/** What the service does with the n-th request that it gets. */
+/** What the service does with the n-th request. */
 export type Script = (run: ScriptRun, nth: number) => void
 
 export class ScriptRun {
@@ -95,7 +95,7 @@ export class ScriptRun {
     return this
   }
 
-  /** Text as tokens, one by one. */
+  /** The tokens of a text, one per step. */
   says(words: string) {
     return this.tokens(storyteller().tokenizer.encode(words, { special: true }))
   }
@@ -146,7 +146,7 @@ export class ScriptedFrontend {
   readonly decisions = new Map<string, readonly DecisionRecord[]>()
   script: Script
 
-  /** What the router says before it is sent anything. */
+  /** Events of the router before it sends anything. */
   refusal: BatonError | null = null
 
   constructor(options: ScriptedOptions = {}) {
@@ -240,7 +240,7 @@ export class ScriptedFrontend {
   }
 }
 
-/** A reply, and for a stream everything that has been written so far. */
+/** A reply; for a stream all events written so far. */
 export class Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -278,7 +278,7 @@ export class Answer {
     return this.writes.join('')
   }
 
-  /** `data` of all events, parsed; `[DONE]` as it is. */
+  /** The parsed `data` of all events; `[DONE]` stays text. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into JSON of any shape
   get events(): any[] {
     return this.sse
@@ -289,7 +289,7 @@ export class Answer {
       .map((data) => (data === '[DONE]' ? data : JSON.parse(data)))
   }
 
-  /** Concatenated text of one choice. */
+  /** The concatenated text of one choice. */
   text(index = 0): string {
     return this.events
       .filter((event) => event !== '[DONE]')

@@ -57,7 +57,7 @@ describe('openai SDK', () => {
     expect(total).toBe(whole.usage?.total_tokens)
   })
 
-  it('chat helper - tool calls of a stream, put together', async () => {
+  it('chat helper - assembles the tool calls of a stream', async () => {
     const { openai } = start({ script: (run) => void run.says(`Look: ${CALL}`).ends('eos') })
     const tools = [
       { type: 'function' as const, function: { name: 'weather', parameters: PARAMETERS } },
@@ -99,7 +99,7 @@ describe('openai SDK', () => {
     expect(choice?.logprobs?.content).toHaveLength(tokenIds.length)
   })
 
-  it('errors - the classes of the SDK', async () => {
+  it('errors - have the classes of the SDK', async () => {
     const { openai, it_ } = start()
     const create = (fields: object) =>
       openai.chat.completions.create({ model: 'storyteller', messages: HI, ...fields })
@@ -110,7 +110,7 @@ describe('openai SDK', () => {
     await expect(create({ stream: true })).rejects.toBeInstanceOf(OpenAI.InternalServerError)
   })
 
-  it('an error in mid-stream - is thrown by the iterator', async () => {
+  it('an error during a stream - is thrown by the iterator', async () => {
     const { openai } = start({
       script: (run) => void run.says('one').fails('backend.unknown', 'broken'),
     })
@@ -124,7 +124,7 @@ describe('openai SDK', () => {
     }).rejects.toThrow('broken')
   })
 
-  it('abort in mid-stream - kills the request', async () => {
+  it('abort during a stream - aborts the request', async () => {
     const { openai, it_ } = start({ script: (run) => void run.says('one') })
     const stream = await openai.chat.completions.create({
       model: 'storyteller',
@@ -157,7 +157,7 @@ describe('openai SDK', () => {
     expect(reply.usage?.output_tokens).toBeGreaterThan(1)
   })
 
-  it('responses - streamed, the final object is the same as the whole one', async () => {
+  it('responses - streamed, the final object equals the whole one', async () => {
     const { openai } = start()
     const stream = openai.responses.stream({ model: 'storyteller', input: 'hi' })
     const seen: string[] = []
@@ -180,7 +180,7 @@ describe('openai SDK', () => {
     expect((await stream.finalResponse()).output_text).toBe(SAYS)
   })
 
-  it('responses - function calls, and their results back', async () => {
+  it('responses - function calls and their results', async () => {
     const { openai, it_ } = start({ script: (run) => void run.says(CALL).ends('eos') })
     const tools = [
       { type: 'function' as const, name: 'weather', parameters: PARAMETERS, strict: null },
@@ -210,7 +210,7 @@ describe('openai SDK', () => {
     expect(final.output[0]).toMatchObject({ type: 'function_call', arguments: '{"city": "Oslo"}' })
   })
 
-  it('responses - what needs state is 501, failures after the start are an event', async () => {
+  it('responses - requests that need storage get 501, failures after the start are an event', async () => {
     const { openai, it_ } = start()
     const create = (fields: object) =>
       openai.responses.create({ model: 'storyteller', input: 'hi', ...fields })
@@ -242,7 +242,7 @@ describe('AI SDK', () => {
     expect(await streamed.finishReason).toBe('stop')
   })
 
-  it('tools - called, answered, gone on', async () => {
+  it('tools - are called, and the conversation continues with their results', async () => {
     const { it_, model } = start({
       script: (run, nth) => void run.says(nth === 0 ? CALL : 'It rains.').ends('eos'),
     })
@@ -260,7 +260,7 @@ describe('AI SDK', () => {
     expect(it_.requests).toHaveLength(1)
   })
 
-  it('errors - carry the status', async () => {
+  it('errors - have their status', async () => {
     const { it_, model } = start()
     it_.script = (run) => void run.fails('capacity.exhausted')
     await expect(generateText({ model, prompt: 'hi', maxRetries: 0 })).rejects.toMatchObject({

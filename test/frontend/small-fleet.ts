@@ -1,6 +1,6 @@
 /**
- * A whole system in one process and in virtual time: the real frontend, router and workers over simulated engines and plain
- * calls. What a field of a request does is seen at its other end.
+ * A whole system in one process and in virtual time: the real frontend, router and workers with simulated engines
+ * and without a network. Tests observe the effect of a request field at the engine.
  */
 import { settle } from '../../src/os/index.ts'
 import { seededRandom, workerIdOf } from '../../src/base/index.ts'
@@ -28,7 +28,7 @@ interface FleetWorker {
   readonly sim?: Partial<SimEngineOptions>
 }
 
-/** What an engine was asked, by which worker. */
+/** A request that reached an engine, and the worker of that engine. */
 interface Served {
   readonly worker: string
   readonly request: GenerateRequest
@@ -36,7 +36,7 @@ interface Served {
 
 export class SmallFleet {
   readonly clock = new VirtualClock({ settle })
-  /** In the order in which the engines began. */
+  /** In the order in which the engines started them. */
   readonly served: Served[] = []
   readonly ends: (RequestEnd & RequestFacts)[] = []
   readonly events: FrontendEvent[] = []
@@ -80,7 +80,7 @@ export class SmallFleet {
     return this.#router
   }
 
-  /** The fields of a chat, or of another endpoint when `path` says so; runs until the reply is there and whole. */
+  /** Sends a chat, or a request to the endpoint `path`; advances time until the reply is complete. */
   async ask(
     fields: Record<string, unknown>,
     headers: Record<string, string> = {},
@@ -92,7 +92,7 @@ export class SmallFleet {
     return answer
   }
 
-  /** As `ask`, but time does not go on. */
+  /** Like `ask`, but time does not advance. */
   async send(
     fields: Record<string, unknown>,
     headers: Record<string, string> = {},

@@ -1,6 +1,6 @@
 /**
- * Small vocabularies for tests, trained on the test texts without any cut between words: where a pre-tokenizer cuts
- * then shows in the ids.
+ * Small vocabularies for tests, trained on the test texts without splitting them into words, so that the ids show
+ * where a pre-tokenizer splits.
  */
 import type { GgufEntry } from './gguf-writer.ts'
 
@@ -19,7 +19,7 @@ const MODEL: Readonly<Record<string, GgufEntry>> = {
 const CONTROL_TOKENS = ['<|begin|>', '<|end|>', '<s>', '</s>'] as const
 const USER_DEFINED_TOKENS = ['<think>', '</think>', '  '] as const
 
-/** Merges over whole texts, in order; the same for every pre-tokenizer. */
+/** BPE merges over whole texts, in order; the same for every pre-tokenizer. */
 export function trainMerges(texts: readonly string[]): readonly string[] {
   const alphabet = byteAlphabet()
   const merges: string[] = []
@@ -65,14 +65,14 @@ export function spmVocabulary(
     types.push(6)
   }
   const scores = tokens.map(() => 0)
-  // llama.cpp reads a token of the file up to its first NUL, so none has one.
+  // llama.cpp reads a token of the file up to its first NUL, so no token contains one.
   const escaped = texts.map((text) =>
     text
       .replace(/\p{Surrogate}/gu, '\uFFFD')
       .replaceAll('\0', '')
       .replaceAll(' ', '▁'),
   )
-  // Of each second character only: the others become bytes.
+  // Only of every second character; the others become byte tokens.
   const characters = [...new Set(escaped.join(''))].filter((_, i) => i % 2 === 0)
   let words: string[][] = escaped
     .flatMap((text) => (options.acrossWords ? [text] : text.split(/(?<=[^▁])(?=▁)/u)))
@@ -104,7 +104,7 @@ export function spmVocabulary(
   }
 }
 
-/** The same kind of vocabulary as the model of a `tokenizer.json`: merges over characters, bytes as fallback. */
+/** The same kind of vocabulary as in the model of a `tokenizer.json`: merges over characters, byte fallback. */
 export function byteFallbackModel(texts: readonly string[]): Readonly<Record<string, unknown>> {
   const reserved = ['<unk>', '<s>', '</s>']
   for (let byte = 0; byte < 256; byte++) {
@@ -138,7 +138,7 @@ function byteAlphabet(): string[] {
   })
 }
 
-/** llama.cpp makes control tokens of these names, whatever the file says of them. */
+/** llama.cpp treats tokens with these names as control tokens, whatever the file says. */
 const TAKEN = ['<|im_end|>', '<|end|>', '<|endoftext|>', '</s>']
 
 function mostFrequentPair(

@@ -1,6 +1,4 @@
-/**
- * Discovery over a real nats-server: the contract of every discovery, and what a server can do wrong.
- */
+/** Discovery with a real nats-server: the discovery contract, and failures of the server. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
@@ -36,7 +34,7 @@ function discoveryAt(url: string, options: Partial<NatsDiscoveryOptions> = {}): 
 const left = (record: DiscoveryRecord): readonly string[] =>
   record.told.filter((line) => line.startsWith('left'))
 
-/** Resolves when a worker that fell silent just now has expired, at a server of its own. */
+/** Resolves when a worker that became silent just now has expired, measured on another server. */
 async function outliveTimeToLive(): Promise<void> {
   const { url, port } = await startServer()
   const sever = await registerElsewhere(port)
@@ -53,15 +51,15 @@ describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - the co
   })
 })
 
-describe.skipIf(NATS_VERSION === null)('NatsDiscovery - a server that is away at the start', () => {
-  it('a worker registers and a frontend watches as soon as the server answers again', async () => {
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server down at startup', () => {
+  it('worker and frontend - register and watch as soon as the server answers', async () => {
     const { port } = await startServer()
     const proxy = await FaultyProxy.start(port)
     ends.push(() => proxy.close())
     const record = new DiscoveryRecord()
     const far = `nats://127.0.0.1:${proxy.port}`
     const worker = discoveryAt(far)
-    // Connected and then cut off: answers are lost on the way.
+    // Connected, then partitioned: answers are lost.
     const first = await worker.register(sampleCard(1))
     const missing = new DiscoveryRecord()
     await worker.watch(missing)
@@ -78,20 +76,20 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - a server that is away at
 })
 
 describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
-  it('a worker whose process is gone without a word - expires; another fleet hears nothing', async () => {
+  it('a worker whose process is killed - expires; another fleet gets no event', async () => {
     const { url, port } = await startServer()
     const sever = await registerElsewhere(port)
     const record = new DiscoveryRecord()
     const other = new DiscoveryRecord()
     await discoveryAt(url).watch(record)
     await discoveryAt(`${url}?prefix=other`).watch(other)
-    // As kill -9 does: the connection ends, the entry stays.
+    // As with kill -9: the connection ends, the entry stays.
     sever()
     await record.until('left 1 expired')
     expect(other.told).toEqual([])
   })
 
-  it('nothing is left in the bucket by workers that left in order', async () => {
+  it('workers that close cleanly - leave nothing in the bucket', async () => {
     const { url, port } = await startServer()
     const worker = discoveryAt(url)
     const registrations = await Promise.all([1, 2, 3].map((id) => worker.register(sampleCard(id))))
@@ -104,7 +102,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
     expect(keys).toEqual([])
   })
 
-  it('an id whose owner elsewhere lives - is refused; one whose owner is silent is taken over', async () => {
+  it('an id in use by a live worker elsewhere - is refused; the id of a silent worker is taken over', async () => {
     const { url, port } = await startServer()
     const sever = await registerElsewhere(port)
     await expect(discoveryAt(url).register(sampleCard(1))).rejects.toMatchObject({
@@ -115,8 +113,8 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
   })
 })
 
-describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', () => {
-  it('killed and restarted with an empty bucket - no worker leaves, all register again, news come', async () => {
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => {
+  it('killed and restarted with an empty bucket - no worker leaves, all register again, changes arrive', async () => {
     const server = await startServer()
     const said: string[] = []
     const worker = discoveryAt(server.url)
@@ -127,7 +125,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     await discoveryAt(server.url).watch(record)
     await server.kill()
     await record.until('away')
-    // Longer than the time to live: what is known stays in use.
+    // Longer than the time to live: known workers stay in use.
     await outliveTimeToLive()
     expect(left(record)).toEqual([])
     await server.restart()
@@ -143,7 +141,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect([...late.cards.keys()].sort()).toEqual(['1', '2', '3', '4'])
   })
 
-  it('a worker that left while the server was away - is gone when it is back', async () => {
+  it('a worker that closes while the server is down - is gone when the server is back', async () => {
     const server = await startServer()
     const worker = discoveryAt(server.url)
     const registration = await worker.register(sampleCard(1))
@@ -158,7 +156,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect([...record.cards.keys()]).toEqual(['2'])
   })
 
-  it('a worker that leaves while the server is silent - its close ends, and its entry expires', async () => {
+  it('a worker that closes while the server does not answer - close returns, and its entry expires', async () => {
     const server = await startServer()
     const proxy = await FaultyProxy.start(server.port)
     ends.push(() => proxy.close())
@@ -176,7 +174,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     await record.until('left 1')
   })
 
-  it('a frontend that is partitioned - keeps what it knows, and then hears what it missed', async () => {
+  it('a partitioned frontend - keeps the known workers, and then gets the missed changes', async () => {
     const server = await startServer()
     const proxy = await FaultyProxy.start(server.port)
     ends.push(() => proxy.close())
@@ -197,7 +195,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     await record.until('left 1 closed')
   })
 
-  it('a worker that is partitioned - expires for the others and comes back', async () => {
+  it('a partitioned worker - expires for the others and returns', async () => {
     const server = await startServer()
     const proxy = await FaultyProxy.start(server.port)
     ends.push(() => proxy.close())
@@ -211,7 +209,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     await until('it is back', () => record.cards.has('1'))
   })
 
-  it('a server that stands still for longer than the time to live - expires nobody', async () => {
+  it('a server that is suspended for longer than the time to live - no worker expires', async () => {
     const server = await startServer()
     const worker = discoveryAt(server.url, { place: 'elsewhere' })
     await worker.register(sampleCard(1))
@@ -227,7 +225,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect(left(record)).toEqual([])
   })
 
-  it('a server that is full - refuses a new worker by name and keeps those that it has', async () => {
+  it('a full server - refuses a new worker by name and keeps the known ones', async () => {
     const server = await startServer()
     const worker = discoveryAt(server.url)
     await worker.register(sampleCard(1))
@@ -248,7 +246,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect(left(record)).toEqual(['left 9 expired'])
   })
 
-  it('a server without memory for one card more - says so, and a worker that leaves makes room', async () => {
+  it('a server without space for another card - reports it; a closing worker makes space', async () => {
     const server = await NatsServer.start('', ', max_memory_store: 8KB')
     ends.push(() => server.close())
     const record = new DiscoveryRecord()
@@ -274,7 +272,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect(left(record)).toEqual(['left 1 closed'])
   })
 
-  it('not there at first - is waited for; a wrong password is an error at once', async () => {
+  it('unreachable at first - is retried; a wrong password is an error at once', async () => {
     const server = await startServer('authorization { user: baton, password: "a b" }')
     const good = `nats://baton:a%20b@127.0.0.1:${server.port}`
     await server.kill()
@@ -290,7 +288,9 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
   })
 })
 
-/** Another worker falls silent and expires: a time to live has passed since, as that record's watch counts it. */
+/**
+ * Another worker becomes silent and expires: one time to live has passed, as the watch of that record measures it.
+ */
 async function outliveOne(record: DiscoveryRecord, port: number): Promise<void> {
   const sever = await registerElsewhere(port, 9)
   await record.until('joined 9')
@@ -298,7 +298,7 @@ async function outliveOne(record: DiscoveryRecord, port: number): Promise<void> 
   await record.until('left 9 expired')
 }
 
-/** A worker in another place; what comes back ends it as kill -9 does: silence, and the entry stays. */
+/** A worker in another process; the returned function ends it like kill -9: it becomes silent and its entry stays. */
 async function registerElsewhere(port: number, id = 1): Promise<() => void> {
   const proxy = await FaultyProxy.start(port)
   ends.push(() => proxy.close())
@@ -307,7 +307,7 @@ async function registerElsewhere(port: number, id = 1): Promise<() => void> {
   return () => proxy.cut()
 }
 
-/** Of the bucket's stream, so that nothing more fits. */
+/** Sets the size limit of the bucket's stream, so that nothing more can be stored. */
 async function shrink(connection: Awaited<ReturnType<typeof connect>>): Promise<void> {
   const answer = await connection.request('$JS.API.STREAM.INFO.KV_baton_workers')
   const { config } = answer.json<{ config: Record<string, unknown> }>()

@@ -1,6 +1,4 @@
-/**
- * A fleet of processes that meets over a real nats-server.
- */
+/** A fleet of processes with discovery over a real nats-server. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
@@ -53,7 +51,7 @@ async function statusOf(url: string): Promise<number> {
 }
 
 describe.skipIf(NATS_VERSION === null)('a fleet over NATS', () => {
-  it('two frontends, two workers - the server dies and comes back, nobody notices but /health', async () => {
+  it('two frontends, two workers - keep serving while the server restarts; only /health shows it', async () => {
     const server = await NatsServer.start('authorization { user: baton, password: hush }')
     onTestFinished(() => server.close())
     const meeting = `nats://baton:hush@127.0.0.1:${server.port}`

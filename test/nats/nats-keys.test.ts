@@ -1,6 +1,4 @@
-/**
- * Keys in a bucket of a real nats-server: made, revoked and broken while frontends follow it.
- */
+/** Keys in a bucket of a real nats-server: created, revoked and corrupted while frontends watch it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
@@ -13,7 +11,7 @@ import type { NatsAddress } from '../../src/discovery/index.ts'
 import { until } from '../until.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
-/** Who only serves may not make keys. */
+/** A read-only login must not create keys. */
 const LOGINS = `authorization { users = [
   { user: operator, password: o }
   { user: reader, password: r, permissions: { publish: { deny: "$KV.baton_keys.>" } } }
@@ -54,7 +52,7 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
     return { id: entry.id, text }
   }
 
-  it('a key - opens as soon as it is made, and no more when it is revoked', async () => {
+  it('a key - is accepted as soon as it is created, and refused once revoked', async () => {
     const { id, text } = await add('acme')
     await until('the key opens', () => book.keyOf(text)?.tenant === 'acme')
     const store = await openKeyStore(url)
@@ -66,14 +64,14 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
     await store.close()
   })
 
-  it('a login that only reads - may not make a key', async () => {
+  it('a read-only login - cannot create a key', async () => {
     const store = await openKeyStore(reader)
     const { entry } = createKey({ tenant: 'thief' }, NOW)
     await expect(store.add(entry)).rejects.toThrow(/NATS is unavailable/)
     await store.close()
   })
 
-  it('a text that is broken - leaves its key as it was and is told; a deleted key opens nothing', async () => {
+  it('a corrupt entry - leaves its key unchanged and is reported; a deleted key is refused', async () => {
     const { id, text } = await add('broken')
     await until('the key opens', () => book.keyOf(text) !== null)
     const connection = await connect({
@@ -94,7 +92,7 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
     await connection.close()
   })
 
-  it('a server that dies - leaves the keys as they are; what changed is known when it is back', async () => {
+  it('a server that is down - keys stay unchanged; changes arrive when it is back', async () => {
     const before = await add('before')
     await until('the key opens', () => book.keyOf(before.text) !== null)
     await server.kill()
@@ -106,7 +104,7 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
     expect(book.keyOf(before.text)?.tenant).toBe('before')
   })
 
-  it('nats - is the server where the fleet meets, with its prefix', async () => {
+  it('nats - uses the server and prefix of the discovery', async () => {
     const discovery = parseDiscovery(`${url}?prefix=other`)
     const own = await openKeys({ keys: 'nats', discovery, logLevel: 'silent' })
     expect(own?.book.size).toBe(0)
@@ -117,7 +115,7 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
     ).rejects.toThrow('--keys nats needs --discovery nats://')
   })
 
-  it('no server - is one sentence after a while', async () => {
+  it('no server - one sentence after a timeout', async () => {
     const nobody = parseDiscovery('nats://127.0.0.1:9') as NatsAddress
     const observer = { fault: () => undefined, away: () => undefined, back: () => undefined }
     await expect(followKeyBucket(nobody, observer, 300)).rejects.toThrow(

@@ -37,7 +37,7 @@ export class NatsServer {
     )
   }
 
-  /** `jetstream`: more within that block, each with a comma before it. */
+  /** `jetstream`: more settings inside that block, each preceded by a comma. */
   static async start(settings = '', jetstream = ''): Promise<NatsServer> {
     const server = new NatsServer(await freePort(), settings, jetstream)
     await server.restart()
@@ -48,7 +48,7 @@ export class NatsServer {
     return `nats://127.0.0.1:${this.port}`
   }
 
-  /** Up again on the same port; what was in memory is lost. */
+  /** Starts again on the same port; data in memory is lost. */
   async restart(): Promise<void> {
     this.#process = spawn('nats-server', ['-c', this.#config], { stdio: 'ignore' })
     await until('nats-server listens', () => answers(this.port))

@@ -1,4 +1,4 @@
-/** A clock that moves when the test says so; timers fire in order of time. */
+/** A clock that only a test advances; timers fire in order of time. */
 import type { Clock, Timer } from '../../src/base/index.ts'
 
 export class ManualClock implements Clock {

@@ -1,4 +1,4 @@
-/** A model's router over a scripted plane, for tests of what crosses its parts. */
+/** The router of one model over a scripted plane, for tests that span several of its parts. */
 import { seededRandom } from '../../src/base/index.ts'
 import { hashBlocks } from '../../src/kv/index.ts'
 import type { KvEventBatch } from '../../src/kv/index.ts'
@@ -44,7 +44,7 @@ export function buildModel(
 export const PD = [card(1, 'prefill'), card(2, 'decode')]
 export const BOOTSTRAP = card(1, 'prefill', { engine: { bootstrapHost: 'p', bootstrapPort: 9 } })
 
-/** Of one block's worth of KV, for as long as any test. */
+/** An offer for one block of KV that outlives any test. */
 export function offerOf(offerId: string): KvOffer {
   return {
     offerId,
@@ -64,7 +64,7 @@ export function stored(tokens: number): KvEventBatch {
   return storedTokens(Array.from({ length: tokens }, (_, i) => i))
 }
 
-/** A prompt that begins with a number of its own. */
+/** A prompt of consecutive token ids from `first` on. */
 export function tokensFrom(first: number, count: number): number[] {
   return Array.from({ length: count }, (_, i) => first + i)
 }

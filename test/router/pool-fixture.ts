@@ -1,4 +1,4 @@
-/** One pool's router with a clock of its own, for tests of single decisions. */
+/** The router of one pool with its own clock, for tests of single decisions. */
 import { seededRandom, workerIdOf } from '../../src/base/index.ts'
 import type { RoutingHints } from '../../src/request/index.ts'
 import { completeRouterConfig, KvRouter } from '../../src/router/index.ts'
@@ -7,7 +7,10 @@ import { ManualClock } from './manual-clock.ts'
 import { storedTokens } from './model-fixture.ts'
 import { request } from './scripted-plane.ts'
 
-/** The defaults of the reference, with which the recorded costs were made; ours differ. */
+/**
+ * The defaults of the reference implementation, with which the expected costs were recorded; Baton's defaults
+ * differ.
+ */
 const RECORDED_WEIGHTS = {
   cost: 'blocks',
   prefillLoadScale: 1,

@@ -1,4 +1,4 @@
-/** A request plane whose replies the test plays by hand, and what it takes to build a fleet in a test. */
+/** A request plane whose replies a test controls, and helpers to build a fleet. */
 import { BatonError, workerIdOf } from '../../src/base/index.ts'
 import type { ErrorCode, WorkerId } from '../../src/base/index.ts'
 import { finishChunk } from '../../src/request/index.ts'
@@ -44,7 +44,7 @@ export class ScriptedCall {
     this.sink.onChunk({ tokenIds: [7], finish: 'length', prefillResult: result })
   }
 
-  /** Its KV can be pulled, but for the last of it. */
+  /** Sends a KV offer that can be pulled before prefill is complete. */
   meets(kvOffer: KvOffer): void {
     this.sink.onChunk({ tokenIds: [], prefillResult: { kvOffer, meetsDecode: true } })
   }
@@ -56,9 +56,9 @@ export class ScriptedCall {
 
 export class ScriptedPlane implements RequestPlane {
   readonly calls: ScriptedCall[] = []
-  /** Worker and offer of what will not be fetched. */
+  /** Worker id and offer id of every KV offer that was released. */
   readonly released: string[] = []
-  /** Called inside `send`, for replies that come at once. */
+  /** Called inside `send`, for replies that arrive at once. */
   onSend: (call: ScriptedCall) => void = () => undefined
 
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle {
@@ -68,7 +68,7 @@ export class ScriptedPlane implements RequestPlane {
     return {
       cancel: (kind) => {
         call.cancels.push(kind)
-        // As real planes do, before `cancel` returns; what the worker still says must do no harm.
+        // Like real planes, the reply ends before `cancel` returns; later messages of the worker must be ignored.
         if (kind === 'kill') call.finish('cancelled')
       },
     }
@@ -88,7 +88,7 @@ export class ScriptedPlane implements RequestPlane {
   async close(): Promise<void> {}
 }
 
-/** Writes down what a client would see. */
+/** Records what a client would receive. */
 export class RecordingSink implements ReplySink {
   readonly tokens: number[] = []
   readonly chunks: Chunk[] = []

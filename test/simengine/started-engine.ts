@@ -1,4 +1,4 @@
-/** A simulated engine under a virtual clock, and what it answers. */
+/** A started simulated engine with a virtual clock, and its replies. */
 import { workerIdOf } from '../../src/base/index.ts'
 import { RequestContext } from '../../src/engine/generate-context.ts'
 import { validateStream } from '../../src/engine/validate-stream.ts'

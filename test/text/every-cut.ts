@@ -1,6 +1,7 @@
 /**
- * A parser must not care how its text is cut: in one piece, one UTF-16 unit at a time, in two at every place, one byte at
- * a time, and in two at every byte. Half a character waits for its other half, as in the detokeniser.
+ * All ways in which a test splits a text, because a parser must give the same result for each: whole, one UTF-16
+ * unit at a time, in two at every position, one byte at a time, and in two at every byte. An incomplete character
+ * waits for its rest, as in the detokeniser.
  */
 export function everyCut(text: string): string[][] {
   const cuts = Array.from({ length: text.length + 1 }, (_, at) => [

@@ -1,6 +1,6 @@
 /**
- * The language of a GBNF grammar, for tests: reads the notation as llama.cpp does, draws texts of it at random, and says
- * whether a text belongs to it. Shares no code with what writes the grammars.
+ * The language of a GBNF grammar, for tests: parses the notation as llama.cpp does, generates random texts of the
+ * language, and decides whether a text belongs to it. Shares no code with the generators of grammars.
  */
 type Node =
   | {
@@ -34,7 +34,7 @@ export class GbnfLanguage {
     if (!this.#rules.has('root')) throw new Error('no root')
   }
 
-  /** Shorter ways are taken once the text has more than `lengthMax` characters. */
+  /** Once the text has more than `lengthMax` characters, the shortest derivations are chosen. */
   draw(random: () => number, lengthMax = 80): string {
     const out: number[] = []
     const walk = (node: Node, depth: number): void => {
@@ -133,7 +133,10 @@ export class GbnfLanguage {
 
   readonly #heights = new Map<Node, number>()
 
-  /** How deep the flattest derivation is; not exact for rules in the making, which only makes them unattractive. */
+  /**
+   * Depth of the shallowest derivation; not exact inside recursive rules, which are only chosen less often for
+   * that.
+   */
   #height(node: Node, open = new Set<string>()): number {
     const known = this.#heights.get(node)
     if (known !== undefined) return known

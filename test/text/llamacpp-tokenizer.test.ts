@@ -63,7 +63,7 @@ function loadLlama() {
   }
 }
 
-/** Every text, with and without control tokens; the differences, so that all of them show at once. */
+/** Differences of all texts, with and without control tokens, so that a failure shows all of them. */
 async function differences(tokenizer: Tokenizer, ggufPath: string): Promise<unknown[]> {
   const params = { ...llama.api.modelDefaults(), n_gpu_layers: 0, vocab_only: true }
   const model = llama.api.loadModel(ggufPath, params)
@@ -90,7 +90,7 @@ async function written(
   return { ggufPath, tokenizer: tokenizerFromGguf(await readGgufFile(ggufPath)) }
 }
 
-describe(`tokenizers against llama.cpp's own, ${TEXTS.length} texts (seed ${SEED})`, () => {
+describe(`tokenizers compared with llama.cpp, ${TEXTS.length} texts (seed ${SEED})`, () => {
   it.each(['storyteller-q8_0.gguf', 'storyteller-f16.gguf'])('%s - same ids', async (name) => {
     const tokenizer = tokenizerFromGguf(await readGgufFile(MODELS + name))
     expect(await differences(tokenizer, MODELS + name)).toEqual([])
@@ -101,10 +101,13 @@ describe(`tokenizers against llama.cpp's own, ${TEXTS.length} texts (seed ${SEED
     expect(await differences(tokenizer, `${MODELS}storyteller-q8_0.gguf`)).toEqual([])
   })
 
-  it.each(PRE_TOKENIZERS)('GGUF with a BPE vocabulary cut as %s - same ids', async (pre) => {
-    const { ggufPath, tokenizer } = await written(pre, bpeVocabulary(pre, merges))
-    expect(await differences(tokenizer, ggufPath)).toEqual([])
-  })
+  it.each(PRE_TOKENIZERS)(
+    'GGUF with a BPE vocabulary and pre-tokenizer %s - same ids',
+    async (pre) => {
+      const { ggufPath, tokenizer } = await written(pre, bpeVocabulary(pre, merges))
+      expect(await differences(tokenizer, ggufPath)).toEqual([])
+    },
+  )
 
   it.each([
     { addSpacePrefix: true, acrossWords: false },

@@ -1,10 +1,10 @@
-/** Runs an output parser over pieces of text, and joins what it says. */
+/** Runs an output parser over pieces of text and joins its results. */
 import type { OutputEvent, OutputParser } from '../../src/text/index.ts'
 
 export interface ParsedOutput {
   text: string
   reasoning: string
-  /** Name and arguments as text; the end of each call has come. */
+  /** Name and arguments as text, and whether the end of the call was reached. */
   calls: (readonly [name: string, argumentsJson: string])[]
 }
 

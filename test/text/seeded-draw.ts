@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that a test can repeat: the seed is a text, usually what the test is about. */
+/** Repeatable random numbers from 0 to 1; the seed is a text, usually the subject of the test. */
 export function seededDraw(seed: string): { readonly random: () => number } {
   let state = 2166136261
   for (let i = 0; i < seed.length; i++) state = Math.imul(state ^ seed.charCodeAt(i), 16777619)

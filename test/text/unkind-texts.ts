@@ -1,4 +1,6 @@
-/** Texts that tokenizers get wrong: every kind of blank, script, mark and half character. */
+/**
+ * Texts that are difficult for tokenizers: all kinds of white space, scripts, combining marks and lone surrogates.
+ */
 import { randomInt, seededRandom } from '../../src/base/index.ts'
 
 export const UNKIND_TEXTS: readonly string[] = [
@@ -56,7 +58,7 @@ const ALPHABET = [
   '\u0000',
 ]
 
-/** Repeatable random texts; the seed is in the name of the test that uses them. */
+/** Repeatable random texts; the seed is in the name of the test. */
 export function randomTexts(seed: number, count: number): string[] {
   const random = seededRandom(seed)
   return Array.from({ length: count }, () =>

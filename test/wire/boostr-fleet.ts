@@ -9,7 +9,7 @@ import { BoostrRouter } from '../../src/boostr/protocol/boostr-router.ts'
 import { createDisaggConfig } from '../../src/boostr/protocol/disagg-config.ts'
 import { decodeStep, kvOf } from './boostr-toy.ts'
 
-/** Virtual time, links that keep order and take a random time, nodes that can die. */
+/** Virtual time, links that keep order and have random delays, nodes that can die. */
 export class Fleet {
   readonly nodes = new Map<number, BoostrNode>()
   readonly sent: { from: number; to: number; tag: number }[] = []

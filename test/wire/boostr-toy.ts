@@ -1,10 +1,10 @@
 /**
- * A model for tests of the boostr dialect: the next token depends on all tokens so far and the KV is those tokens, so any
- * fault of a hand-over shows as another answer.
+ * A model for tests of the boostr protocol: the next token depends on all tokens so far, and the KV consists of
+ * these tokens, so that any error in a hand-over changes the answer.
  */
 import { TOKEN_EOS } from '../../src/boostr/index.ts'
 
-/** Start position (u32) and u32 0. */
+/** Header of the KV: start position (u32) and 0 (u32). */
 const HEAD_BYTES = 8
 
 function nextToken(tokens: readonly bigint[]): bigint {
@@ -13,7 +13,7 @@ function nextToken(tokens: readonly bigint[]): bigint {
   return hash % 23n === 0n ? TOKEN_EOS : hash % 1_000n
 }
 
-/** The answer of one node that does everything itself. */
+/** The answer of a single node without hand-over. */
 export function singleNode(prompt: readonly bigint[], maxNewTokens: number): bigint[] {
   const output: bigint[] = []
   while (output.length < maxNewTokens) {

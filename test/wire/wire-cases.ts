@@ -1,22 +1,23 @@
 /**
- * One frame of every message of the dialect `baton`, as a version writes it: `scripts/record-wire.ts` records them once per
- * minor version, and `wire-versions.test.ts` holds that the versions understand each other.
+ * One frame of every message of the protocol `baton`, as one version writes it: `scripts/record-wire.ts` records
+ * them once per minor version, and `wire-versions.test.ts` checks that the versions understand each other.
  *
- * Only what 0.1.0 knew: what a later version adds is a case of its own, which older recordings have not.
+ * Contains only the messages and fields of 0.1.0; additions of later versions are separate cases, which older
+ * recordings lack.
  */
 import type * as Wire from '../../src/wire/index.ts'
 import type { GenerateRequest } from '../../src/request/index.ts'
 
-/** What a recording needs of the room `wire`, in any version. */
+/** The functions of the room `wire` that a recording uses, in any version. */
 export type WireFolder = typeof Wire
 
 export interface WireCase {
   readonly name: string
   encode(wire: WireFolder, writer: Wire.FrameWriter): void
   decode(wire: WireFolder, tag: number, bytes: Uint8Array, start: number, end: number): unknown
-  /** What `decode` gives. */
+  /** The result of `decode`. */
   readonly value: unknown
-  /** A later version may add fields behind those of 0.1.0. */
+  /** A later version may add fields after those of 0.1.0. */
   readonly mayGrow?: boolean
 }
 

@@ -1,7 +1,6 @@
 /**
- * Fleets of two versions: what an earlier minor version has written is read, and what is written it can read.
- *
- * `test/vectors/wire-*.json` are recordings that the code of those versions made (`scripts/record-wire.ts`).
+ * Compatibility of versions: this version reads what earlier minor versions wrote and writes what they can read.
+ * `test/vectors/wire-*.json` were recorded with the code of those versions (`scripts/record-wire.ts`).
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -33,28 +32,31 @@ afterEach(async () => {
 })
 
 describe.each(recordings)('frames of $version', ({ frames }) => {
-  it.each(frames)('$name - is read, and written so that it is read there', ({ name, frame }) => {
-    const known = WIRE_CASES.find((one) => one.name === name)
-    if (known === undefined) throw new Error(`no case for the recorded ${name}`)
-    const recorded = Buffer.from(frame, 'hex')
-    let value: unknown
-    const decoder = new wire.FrameDecoder(wire.batonLimits(), {
-      onFrame: (tag, bytes, start, end) => (value = known.decode(wire, tag, bytes, start, end)),
-    })
-    decoder.push(recorded)
-    expect(value).toEqual(known.value)
-    const writer = new wire.FrameWriter()
-    known.encode(wire, writer)
-    const written = Buffer.from(writer.take() ?? [])
-    if (known.mayGrow === true) expect(written.subarray(8)).toHaveLength(recorded.length - 8)
-    expect(written.toString('hex')).toBe(frame)
-  })
+  it.each(frames)(
+    '$name - is read, and written so that $version can read it',
+    ({ name, frame }) => {
+      const known = WIRE_CASES.find((one) => one.name === name)
+      if (known === undefined) throw new Error(`no case for the recorded ${name}`)
+      const recorded = Buffer.from(frame, 'hex')
+      let value: unknown
+      const decoder = new wire.FrameDecoder(wire.batonLimits(), {
+        onFrame: (tag, bytes, start, end) => (value = known.decode(wire, tag, bytes, start, end)),
+      })
+      decoder.push(recorded)
+      expect(value).toEqual(known.value)
+      const writer = new wire.FrameWriter()
+      known.encode(wire, writer)
+      const written = Buffer.from(writer.take() ?? [])
+      if (known.mayGrow === true) expect(written.subarray(8)).toHaveLength(recorded.length - 8)
+      expect(written.toString('hex')).toBe(frame)
+    },
+  )
 })
 
 describe.each(recordings)('a peer of $version', ({ frames }) => {
   const frameOf = (name: string): Buffer =>
     Buffer.from(frames.find((one) => one.name === name)?.frame ?? '', 'hex')
-  /** Its own AUTH without a secret, and the HELLO with none wanted. */
+  /** Its own AUTH without a secret, and HELLO without required authentication. */
   const auth = Buffer.from([0, 0, 0, 0, 41, 0, 0, 0])
   const hello = (role: string): Buffer => {
     const writer = new wire.FrameWriter()
@@ -67,7 +69,7 @@ describe.each(recordings)('a peer of $version', ({ frames }) => {
     return Buffer.from(writer.take() ?? [])
   }
 
-  it('a worker - is asked and answers; it proves itself before the frontend has', async () => {
+  it('as worker - gets requests and replies; it authenticates before the frontend has', async () => {
     const received: number[] = []
     const server = createServer((socket) => {
       const decoder = new wire.FrameDecoder(wire.batonLimits(), {
@@ -108,7 +110,7 @@ describe.each(recordings)('a peer of $version', ({ frames }) => {
     expect(received.slice(0, 3)).toEqual([wire.TAG.HELLO, wire.TAG.AUTH, wire.TAG.REQUEST])
   })
 
-  it('a frontend - is served', async () => {
+  it('as frontend - is served', async () => {
     const seen: string[] = []
     const server = await TcpWorkerServer.listen({
       handler: {
@@ -127,7 +129,7 @@ describe.each(recordings)('a peer of $version', ({ frames }) => {
     const decoder = new wire.FrameDecoder(wire.batonLimits(), {
       onFrame: (tag) => {
         received.push(tag)
-        // As 0.1.0 does: its proof follows the other's HELLO, a request the other's proof.
+        // As in 0.1.0: each side sends its proof after the other's HELLO, and requests after the other's proof.
         if (tag === wire.TAG.HELLO) socket.write(auth)
         if (tag === wire.TAG.AUTH)
           socket.write(Buffer.concat([frameOf('CREDIT'), frameOf('REQUEST')]))

@@ -1,4 +1,7 @@
-/** Workers over real sockets that hand KV over, for the tests of it: an engine that only keeps blocks, and who ends what it began. */
+/**
+ * Workers that hand over KV through real sockets, with an engine that only stores blocks. Everything is closed
+ * after each test.
+ */
 import { afterEach } from 'vitest'
 import { KvBlockStore } from '../../src/engine/index.ts'
 import type { Engine } from '../../src/engine/index.ts'
@@ -25,7 +28,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
 })
 
-/** Computes nothing; keeps one block of bytes per block of tokens, as an engine with a host-memory store does. */
+/** Computes nothing; stores one block of bytes per block of tokens, like an engine with KV in host memory. */
 export class BlockEngine implements Engine {
   readonly kvBlocks: KvBlockStore
   readonly computed: number[] = []
@@ -66,11 +69,11 @@ export class BlockEngine implements Engine {
   }
 }
 
-/** Says so before the last blocks of a prompt are there, and then waits for what the test decides. */
+/** Offers its KV before the last blocks of a prompt exist, and then waits until the test continues it. */
 export class AheadEngine extends BlockEngine {
   readonly #goOn: Promise<void>
 
-  /** Rejected: the engine fails. */
+  /** If `goOn` rejects, the engine fails. */
   constructor(goOn: Promise<void>) {
     super()
     this.#goOn = goOn

@@ -1,6 +1,6 @@
 /**
- * A reply that keeps what it was given, for tests of whatever serves requests. It counts what came after the end
- * instead of ignoring it.
+ * A reply that records its items, for tests of anything that serves requests. It counts items after the end instead
+ * of ignoring them.
  */
 import type { BatonError } from '../../src/base/index.ts'
 import type { Chunk, LegStart } from '../../src/request/index.ts'
@@ -10,7 +10,7 @@ export class RecordedReply implements ReplyPort {
   readonly tokens: number[] = []
   readonly chunks: Chunk[] = []
   readonly starts: LegStart[] = []
-  /** Resolves at the terminal item, whichever it is. */
+  /** Resolves at the final item of any kind. */
   readonly ended: Promise<void>
   failure: BatonError | null = null
   terminal: Chunk | null = null
@@ -61,7 +61,7 @@ export class RecordedReply implements ReplyPort {
     })
   }
 
-  /** The reader has credit again. */
+  /** The receiver has granted credit again. */
   drain(): void {
     this.isWritable = true
     for (const resolve of this.#onDrained.splice(0)) resolve()

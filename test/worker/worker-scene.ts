@@ -1,4 +1,4 @@
-/** What the worker's tests play on. */
+/** Set-up of the worker's unit tests. */
 import { workerIdOf } from '../../src/base/index.ts'
 import type { BatonError } from '../../src/base/index.ts'
 import { SimEngine } from '../../src/simengine/index.ts'
@@ -30,7 +30,7 @@ export function requestOf(
   }
 }
 
-/** A worker with a simulated engine in virtual time, and everything that it says. */
+/** A worker with a simulated engine in virtual time, and all its events. */
 export class Scene {
   readonly clock = new VirtualClock()
   readonly events: WorkerEvent[] = []
@@ -38,7 +38,7 @@ export class Scene {
   readonly engine: SimEngine
   readonly worker: Worker
   registerFails: BatonError | null = null
-  /** What the engine was given to tell. */
+  /** The observer that the worker gave to the engine. */
   observer: EngineObserver | null = null
 
   constructor(sim: Partial<SimEngineOptions> = {}, options: Partial<WorkerOptions> = {}) {
@@ -101,7 +101,7 @@ export class Scene {
     )
   }
 
-  /** The same engine; notes which calls of the contract reach it. */
+  /** The same engine; records which methods of the contract are called. */
   #counted(engine: SimEngine): Engine {
     const { calls } = this
     return new Proxy<Engine>(engine, {
