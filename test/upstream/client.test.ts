@@ -49,7 +49,7 @@ async function errorOf(work: Promise<unknown>): Promise<BatonError> {
 }
 
 describe('UpstreamClient', () => {
-  it('requests one after the other - share a connection', async () => {
+  it('consecutive requests - share a connection', async () => {
     const server = await served(({ socket }) => (socket.write(KEPT), null))
     const client = clientOf(server.url)
     for (let i = 0; i < 3; i++) {
@@ -58,7 +58,7 @@ describe('UpstreamClient', () => {
     expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(1)
   })
 
-  it('`reuse: false` - tells the server, and uses a new connection', async () => {
+  it(`reuse: false` - is sent as Connection: close, and a new connection is used, async () => {
     const server = await served(({ socket }) => (socket.write(KEPT), null))
     const client = clientOf(server.url)
     for (let i = 0; i < 2; i++) await fetchWhole(client, { ...GET, reuse: false }, SOON)
@@ -66,7 +66,7 @@ describe('UpstreamClient', () => {
     expect(server.seen[0]?.headers['connection']).toBe('close')
   })
 
-  it('bytes behind an answer - are never the answer to the next request', async () => {
+  it('bytes after an answer - are never taken for the next answer', async () => {
     const forged = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged'
     const server = await served(({ socket }) => (socket.write(KEPT + forged), null))
     const client = clientOf(server.url)
@@ -88,20 +88,20 @@ describe('UpstreamClient', () => {
     expect(client.counters).toMatchObject({ retries: 3, failures: 0 })
   })
 
-  it('a connection that always ends before the first byte - two tries, then an error that may migrate', async () => {
+  it('every connection ends before the first byte - two attempts, then an error that permits migration', async () => {
     const server = await served(({ socket }) => (socket.destroy(), null))
     const error = await errorOf(fetchWhole(clientOf(server.url), GET, SOON))
     expect(error.code).toBe('transport.disconnected')
     expect(server.seen.length).toBe(2)
   })
 
-  it('`retries: false` - one try', async () => {
+  it(`retries: false` - one attempt, async () => {
     const server = await served(({ socket }) => (socket.destroy(), null))
     await errorOf(fetchWhole(clientOf(server.url), { ...GET, retries: false }, SOON))
     expect(server.seen.length).toBe(1)
   })
 
-  it('a response that is cut off - is not sent again', async () => {
+  it('a truncated response - is not retried', async () => {
     const cut = 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'
     const server = await served(() => cut)
     const error = await errorOf(fetchWhole(clientOf(server.url), GET, SOON))
@@ -109,7 +109,7 @@ describe('UpstreamClient', () => {
     expect(server.seen.length).toBe(1)
   })
 
-  it('nobody there - cannot connect; after three the breaker asks no more', async () => {
+  it('connection refused - fails; after three failures the circuit breaker opens', async () => {
     const server = await served(() => KEPT)
     await server.close()
     const client = clientOf(server.url)
@@ -124,7 +124,7 @@ describe('UpstreamClient', () => {
   it.each([
     ['does not answer', '', { headMs: 30 }],
     ['stops in the middle', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', { idleMs: 30 }],
-  ])('a server that %s - has a deadline', async (_name, bytes, deadlines) => {
+  ])('a server that %s - times out', async (_name, bytes, deadlines) => {
     const server = await served(({ socket }) => (socket.write(bytes), null))
     const client = clientOf(server.url, { deadlines })
     const error = await errorOf(fetchWhole(client, GET, SOON))
@@ -135,7 +135,7 @@ describe('UpstreamClient', () => {
     ['https://127.0.0.1', undefined, null],
     ['https://127.0.0.1', 'engines.example', 'engines.example'],
     ['https://localhost', undefined, 'localhost'],
-  ])('%s, an address of %s - asks for the certificate of %s', async (host, hostName, name) => {
+  ])('%s, an address of %s - verifies the certificate for %s', async (host, hostName, name) => {
     const asked: string[] = []
     const listener = createTlsServer({
       key: readFileSync(`${TLS}/fleet.key`),
@@ -155,14 +155,14 @@ describe('UpstreamClient', () => {
     const url = parseUpstreamUrl(`${host}:${port}`, hostName)
     const client = new UpstreamClient({ url, clock: osClock })
     open.push(client)
-    // Nobody here knows the authority.
+    // The certificate authority is unknown.
     expect((await errorOf(fetchWhole(client, GET, SOON))).code).toBe('transport.cannot_connect')
     process.off('warning', onWarning)
     expect([asked, warned]).toEqual([name === null ? [] : [name], []])
   })
 
   it.runIf(existsSync('/proc/net/tcp'))(
-    'a connection without a word - is asked by the system whether the other end is there',
+    'an idle connection - has TCP keep-alive enabled',
     async () => {
       const server = await served(() => null)
       clientOf(server.url).send({ ...GET, body: '{}' }, NO_SINK)
@@ -173,7 +173,7 @@ describe('UpstreamClient', () => {
     },
   )
 
-  it('what a client sends wrong - is not held against the server', async () => {
+  it('a client error (4xx) - does not count as a failure of the server', async () => {
     const server = await served(() => 'HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n')
     const client = clientOf(server.url)
     for (let i = 0; i < 5; i++) await fetchWhole(client, GET, SOON)
@@ -184,7 +184,7 @@ describe('UpstreamClient', () => {
     [1, 0],
     [2, 0],
     [3, 1],
-  ])('%i calls at a bound of 2 - %i are refused', async (calls, refused) => {
+  ])('%i concurrent calls with a limit of 2 - %i are refused', async (calls, refused) => {
     const server = await served(() => null)
     const client = clientOf(server.url, { callsMax: 2 })
     const errors: string[] = []
@@ -200,7 +200,7 @@ describe('UpstreamClient', () => {
     expect(client.counters.inFlight).toBe(calls - refused)
   })
 
-  it('a call that is aborted - closes its connection', async () => {
+  it('an aborted call - closes its connection', async () => {
     let isClosed = false
     const server = await served(({ socket }) => {
       socket.on('close', () => {

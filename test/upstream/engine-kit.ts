@@ -1,4 +1,4 @@
-/** An adapter in front of a server of raw bytes, and what tests ask of it. */
+/** An adapter in front of a raw TCP server, and requests to it. */
 import { RequestContext } from '../../src/engine/index.ts'
 import { osClock } from '../../src/os/index.ts'
 import { workerIdOf } from '../../src/base/index.ts'

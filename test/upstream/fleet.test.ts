@@ -1,4 +1,4 @@
-/** Which upstreams there are, and that a worker is kept for each. */
+/** Sources of upstream addresses, and the workers that are kept for them. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -38,7 +38,7 @@ describe('UpstreamSource', () => {
     return { lists, faults }
   }
 
-  it('a file - is read again when it changes, and a broken one changes nothing', async () => {
+  it('a file - is read again when it changes; an invalid file changes nothing', async () => {
     const filePath = path.join(folder(), 'upstreams.yaml')
     writeFileSync(filePath, '- http://a:1\n')
     const { lists, faults } = await watched({ filePath, given: [{ url: 'http://z:1' }] })
@@ -51,17 +51,17 @@ describe('UpstreamSource', () => {
     expect(lists.length).toBe(2)
   })
 
-  it('a file that is not there at the start - is an error', async () => {
+  it('a file that does not exist at startup - is an error', async () => {
     await expect(watched({ filePath: path.join(folder(), 'none') })).rejects.toThrow(/ENOENT/)
   })
 
-  it('a name - becomes its addresses', async () => {
+  it('a host name - is resolved to its addresses', async () => {
     const { lists } = await watched({ given: [{ url: 'http://localhost:8000', isDns: true }] })
     expect(lists[0]?.length).toBeGreaterThan(0)
     for (const url of lists[0] ?? []) expect(url).toMatch(/^http:\/\/(127\.0\.0\.1|\[::1\]):8000$/)
   })
 
-  it('a name that nobody knows - is reported as a fault, and nothing else', async () => {
+  it('an unknown host name - is reported as a fault without other effects', async () => {
     const { lists, faults } = await watched({ given: [{ url: 'http://a.invalid:1', isDns: true }] })
     expect(lists).toEqual([[]])
     expect(faults.length).toBe(1)
@@ -74,7 +74,7 @@ describe('UpstreamFleet', () => {
     events: string[]
     stopped: string[]
     lose: (url: string) => void
-    /** Upstreams at which a request runs. */
+    /** Upstreams with a request in flight. */
     busy: Set<string>
   } {
     const events: string[] = []
@@ -110,7 +110,7 @@ describe('UpstreamFleet', () => {
     }
   }
 
-  it('what is named - is started; what is no longer named - is stopped', async () => {
+  it('upstreams - are started when added and stopped when removed', async () => {
     const { fleet: kept, events, stopped } = fleet(() => undefined)
     kept.setList([{ url: 'a' }, { url: 'b' }])
     await kept.tried()
@@ -122,7 +122,7 @@ describe('UpstreamFleet', () => {
     expect(kept.counts).toEqual({ named: 2, up: 2 })
   })
 
-  /** One server, `a`, that works on a request and is no longer named. */
+  /** One server, `a`, that has a request in flight and was removed from the source. */
   async function leaving() {
     const { fleet: kept, ...rest } = fleet(() => undefined)
     kept.setList([{ url: 'a' }])
@@ -133,7 +133,7 @@ describe('UpstreamFleet', () => {
     return { kept, ...rest }
   }
 
-  it('what is no longer named and works on a request - gets no new ones, and ends behind that', async () => {
+  it('a removed upstream with a request in flight - gets no new requests, and is stopped after it', async () => {
     const { kept, events, stopped, busy } = await leaving()
     kept.setList([])
     expect(kept.counts).toEqual({ named: 0, up: 0 })
@@ -144,7 +144,7 @@ describe('UpstreamFleet', () => {
     expect(events).toEqual(['up a', 'left a', 'removed a'])
   })
 
-  it('named again meanwhile - it stays, and goes when it is no longer named for good', async () => {
+  it('added again while leaving - it stays, and is stopped when removed for good', async () => {
     const { kept, events, stopped, busy } = await leaving()
     kept.setList([{ url: 'a' }])
     expect(kept.counts).toEqual({ named: 1, up: 1 })
@@ -155,7 +155,7 @@ describe('UpstreamFleet', () => {
     expect(stopped).toEqual(['a'])
   })
 
-  it('lost while it leaves - it is stopped, and started anew when it is named again', async () => {
+  it('lost while leaving - it is stopped, and started again when added again', async () => {
     const { kept, events, stopped, lose } = await leaving()
     lose('a')
     await until('it is gone', () => events.includes('removed a'))
@@ -164,7 +164,7 @@ describe('UpstreamFleet', () => {
     await until('it is up again', () => events.filter((event) => event === 'up a').length === 2)
   })
 
-  it('the end of the process - waits for no request', async () => {
+  it('shutdown - does not wait for requests', async () => {
     const { fleet: kept, stopped, busy } = fleet(() => undefined)
     kept.setList([{ url: 'a' }, { url: 'b' }])
     await kept.tried()
@@ -175,7 +175,7 @@ describe('UpstreamFleet', () => {
     expect(new Set(stopped)).toEqual(new Set(['a', 'b']))
   })
 
-  it('one that is not there - is said once and tried until it is', async () => {
+  it('an unreachable upstream - is reported once and retried until it is reachable', async () => {
     const { fleet: kept, events } = fleet((_url, nth) => {
       if (nth < 4) throw new BatonError('transport.cannot_connect', 'not there')
     })
@@ -186,7 +186,7 @@ describe('UpstreamFleet', () => {
     expect(events).toEqual(['not-up a', 'up a'])
   })
 
-  it('one that is lost - is stopped and started again', async () => {
+  it('a lost upstream - is stopped and started again', async () => {
     const { fleet: kept, events, stopped, lose } = fleet(() => undefined)
     kept.setList([{ url: 'a' }])
     await kept.tried()

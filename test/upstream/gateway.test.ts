@@ -1,4 +1,4 @@
-/** `baton serve --upstream`, whole: what reaches an engine, what reaches a client, and what happens when engines go. */
+/** `baton serve --upstream` as a whole: what reaches an engine, what reaches a client, and failures of engines. */
 import { afterAll, afterEach, describe, expect, it } from 'vitest'
 import { BatonsInTurn } from '../in-turn.ts'
 import { runBaton, startServer } from '../running-server.ts'
@@ -38,7 +38,7 @@ const VLLM = {
 const vllm = (answer: Answer): Promise<FakeServer> =>
   fake(VLLM, (request) => (request.path === '/v1/completions' ? answer(request) : undefined))
 
-/** SGLang, with a role. */
+/** An SGLang server with a role. */
 function sglang(mode: 'prefill' | 'decode', answer: Answer): Promise<FakeServer> {
   const info = { model_path: 'm', served_model_name: 'storyteller', disaggregation_mode: mode }
   const server = {
@@ -92,7 +92,7 @@ const TRANSFER =
   /kv_transfer_params|ec_transfer_params|bootstrap_|disaggregated_params|do_remote|vllm_xargs|extra_args/
 
 describe('baton serve --upstream', () => {
-  it("a client's transfer fields - reach no engine, wherever they stand", async () => {
+  it('KV transfer fields of a client - never reach an engine, wherever they are in the body', async () => {
     const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
     const server = await gateway(engine.url)
     const params = { do_remote_prefill: true, remote_host: '10.0.0.1' }
@@ -122,7 +122,7 @@ describe('baton serve --upstream', () => {
     expect(text).not.toMatch(/srv|run\.py|10\.0\.0\.7|5600|127\.0\.0\.1/)
   })
 
-  it('two engines, one fails in the middle - the answer goes on at the other', async () => {
+  it('two engines, one fails during an answer - the other continues the answer', async () => {
     let calls = 0
     const chunk = (token: number, finish: string | null): object => ({
       choices: [{ index: 0, token_ids: [token], finish_reason: finish }],
@@ -130,7 +130,7 @@ describe('baton serve --upstream', () => {
     const answer: Answer = ({ body }) => {
       calls += 1
       const { prompt } = JSON.parse(body) as { prompt: number[] }
-      // Whoever is asked first tells one token and is gone.
+      // The engine that is asked first sends one token and closes the connection.
       if (calls === 1) return eventResponse([chunk(735, null)])
       expect(prompt.at(-1)).toBe(735)
       return eventResponse([chunk(706, null), chunk(20, 'length'), 'data: [DONE]'])
@@ -145,7 +145,7 @@ describe('baton serve --upstream', () => {
     expect(calls).toBe(2)
   })
 
-  it('operators find the engine - /health, `top` and the banner name its address', async () => {
+  it('the address of an engine - is shown in /health, `top` and the banner', async () => {
     const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
     const server = await gateway(engine.url)
     const health = await (await fetch(`${server.url}/health`)).text()
@@ -155,7 +155,7 @@ describe('baton serve --upstream', () => {
     expect(top.printed).toContain(engine.url.slice('http://'.length))
   })
 
-  it('engines without KV events - a prompt that comes again goes to the one that has had it', async () => {
+  it('engines without KV events - a repeated prompt goes to the engine that has seen it', async () => {
     const [a, b] = [
       await vllm(() => responseOf('vllm', 'cmpl_stream')),
       await vllm(() => responseOf('vllm', 'cmpl_stream')),
@@ -172,7 +172,7 @@ describe('baton serve --upstream', () => {
     }
   })
 
-  it('a trace - reaches the engine, and nothing else that a client wrote in a header does', async () => {
+  it('trace headers - reach the engine, other client headers do not', async () => {
     const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
     const server = await gateway(engine.url)
     const traceparent = `00-${'a1'.repeat(16)}-${'b2'.repeat(8)}-01`
@@ -188,7 +188,7 @@ describe('baton serve --upstream', () => {
     ])
   })
 
-  it('two ranks of one server - both are asked by their number, a prompt that comes again the same one', async () => {
+  it('two data-parallel ranks of one server - are addressed by number, and a repeated prompt goes to the same rank', async () => {
     const metrics = [0, 1].map(
       (rank) =>
         `vllm:num_requests_running{engine="${rank}"} 0\nvllm:num_requests_waiting{engine="${rank}"} 0\n`,
@@ -216,7 +216,7 @@ describe('baton serve --upstream', () => {
     expect(all).toEqual(new Set(['0', '1']))
   })
 
-  it('an engine that is not there yet - is served when it is', async () => {
+  it('an engine that starts later - is used once it is reachable', async () => {
     const gone = await vllm(() => responseOf('vllm', 'cmpl_stream'))
     const { url, port } = gone
     await gone.close()
@@ -233,7 +233,7 @@ describe('baton serve --upstream', () => {
     await until('it is served', async () => (await chat(server)).status === 200)
   })
 
-  it('two servers of SGLang - find their roles, and meet in one room', async () => {
+  it('two SGLang servers - their roles are detected, and both legs use the same bootstrap room', async () => {
     const event = (ids: number[], finish: object): string =>
       eventResponse([
         {
@@ -257,7 +257,7 @@ describe('baton serve --upstream', () => {
     expect(rids[0]).not.toBe(rids[1])
   })
 
-  it('a prefill server of SGLang that refuses - the decode server is left at once', async () => {
+  it('an SGLang prefill server that refuses - the decode request is aborted at once', async () => {
     let isLeft = false
     const p = await sglang('prefill', () => jsonResponse(400, { error: { message: 'no' } }))
     const d = await sglang('decode', ({ socket }) => {

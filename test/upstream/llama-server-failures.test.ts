@@ -1,4 +1,4 @@
-/** The adapter to llama-server, against servers that go wrong and requests that are cancelled. */
+/** The llama-server adapter: failures of the server and cancelled requests. */
 import { describe, expect, it } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { RequestContext } from '../../src/engine/index.ts'
@@ -21,19 +21,19 @@ describe('failures', () => {
     )
   }
 
-  it("a recorded refusal - the limit is reported, with Baton's code", async () => {
+  it("a recorded refusal - reports the limit with Baton's error code", async () => {
     const error = await failureOf(recorded('err_context'))
     expect(error.code).toBe('request.context_length_exceeded')
     expect(error.message).toContain('4096')
   })
 
-  it('the connection ends in the middle - the request may go on elsewhere', async () => {
+  it('the connection ends during the answer - the request may migrate', async () => {
     const error = await failureOf(() => eventResponse([event([7])]))
     expect(error.code).toBe('transport.disconnected')
     expect(error.row.migratable).toBe(true)
   })
 
-  it('an error in the middle of the stream - the request may go on elsewhere', async () => {
+  it('an error during the stream - the request may migrate', async () => {
     const error = await failureOf(() =>
       eventResponse([event([7]), { error: { code: 500, message: 'at /srv/model.gguf' } }]),
     )
@@ -42,7 +42,7 @@ describe('failures', () => {
     expect(error.message).not.toContain('/srv')
   })
 
-  it('events that are no JSON - are passed over', async () => {
+  it('events that are not JSON - are skipped', async () => {
     const { engine } = await llamaServer(() =>
       eventResponse([': comment', 'data: {broken', event([7]), END]),
     )
@@ -51,7 +51,7 @@ describe('failures', () => {
 })
 
 describe('cancel', () => {
-  it('a stop in the middle - the server sees its connection close, the stream ends as cancelled', async () => {
+  it('a stop during generation - closes the connection to the server, and the stream ends as cancelled', async () => {
     let isClosed = false
     const { engine } = await llamaServer(({ socket }) => {
       socket.on('close', () => {
@@ -71,7 +71,7 @@ describe('cancel', () => {
     await until('the server sees it', () => isClosed)
   })
 
-  it('a stop before anything is sent - the server hears of nothing', async () => {
+  it('a stop before the request is sent - the server gets no request', async () => {
     const { engine, server } = await llamaServer(() => null)
     const request = requestOf()
     const context = new RequestContext(request.requestId)
@@ -81,7 +81,7 @@ describe('cancel', () => {
     expect(server.seen.some(({ path }) => path === '/completion')).toBe(false)
   })
 
-  it('a reader that just leaves - the server sees its connection close', async () => {
+  it('a consumer that stops reading - closes the connection to the server', async () => {
     let isClosed = false
     const { engine } = await llamaServer(({ socket }) => {
       socket.on('close', () => {
@@ -96,7 +96,7 @@ describe('cancel', () => {
     expect(engine.isQuiescent()).toBe(true)
   })
 
-  it('cleanup - ends what is under way', async () => {
+  it('cleanup - ends all running requests', async () => {
     const { engine, server } = await llamaServer(() => null)
     const asked = chunksOf(engine, requestOf()).catch((error: BatonError) => error.code)
     await until('it is asked', () => server.seen.some(({ path }) => path === '/completion'))

@@ -1,4 +1,4 @@
-/** The adapter to llama-server, against what a real one said. */
+/** The llama-server adapter, tested with recorded answers of a real server. */
 import { describe, expect, it } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { RequestContext, StreamValidator } from '../../src/engine/index.ts'
@@ -18,20 +18,20 @@ import {
 } from './recorded-llama-server.ts'
 
 describe('start', () => {
-  it('the server is asked what it is - kind, name, context, slots', async () => {
+  it('the server - is asked for its kind, name, context length and slots', async () => {
     const { engine } = await llamaServer(() => null)
     expect(engine.found?.kind).toBe('llama-server')
     const again = await startedEngine({ url: (await llamaServer(() => null)).server.url })
     closeAfterwards({ close: () => again.cleanup() })
   })
 
-  it('nobody there - a typed error that names the address', async () => {
+  it('connection refused - a typed error that names the address', async () => {
     const { server } = await llamaServer(() => null)
     await server.close()
     await expect(startedEngine({ url: server.url })).rejects.toThrow(/no engine answers at http/)
   })
 
-  it('a tokenizer that makes other tokens - is refused before the first request', async () => {
+  it('a server with another tokenizer - is refused before the first request', async () => {
     const wrong = llamaServer(() => jsonResponse(200, { tokens: [1, 2, 3] }), {
       modelPath: 'models/storyteller',
       loadText: loadModelText,
@@ -41,7 +41,7 @@ describe('start', () => {
 })
 
 describe('generate', () => {
-  it('a recorded stream with logprobs - its tokens, usage and end', async () => {
+  it('a recorded stream with logprobs - gives tokens, usage and finish reason', async () => {
     const { engine, server } = await llamaServer(recorded('completion_ids_stream'))
     const request = requestOf({ output: { logprobs: 1 } })
     const chunks = await chunksOf(engine, request)
@@ -66,19 +66,19 @@ describe('generate', () => {
     })
   })
 
-  it('progress events - hold no token, whatever they say', async () => {
+  it('progress events - give no tokens, whatever they contain', async () => {
     const { engine } = await llamaServer(recorded('completion_progress'))
     const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 2 } }))
     expect(tokensOf(chunks)).toEqual([735, 706])
   })
 
-  it('a server that answers one document although a stream was asked for - is read all the same', async () => {
+  it('a single document instead of a stream - is read nevertheless', async () => {
     const { engine } = await llamaServer(recorded('completion_ids'))
     const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 8 } }))
     expect(tokensOf(chunks)).toEqual([735, 706, 20, 265, 1327, 1292, 402, 1523])
   })
 
-  it('the end token - ends the output and is not part of it; usage of the server still counts', async () => {
+  it("the end token - ends the output and is not part of it; the server's usage is used", async () => {
     const { engine } = await llamaServer(() =>
       eventResponse([event([7]), event([2]), { ...END, stop_type: 'eos' }]),
     )
@@ -91,7 +91,7 @@ describe('generate', () => {
     })
   })
 
-  it('a stop token that the server does not know - ends the output, and the server is left', async () => {
+  it('a stop token that the server does not know - ends the output, and the request is aborted', async () => {
     let isLeft = false
     const { engine } = await llamaServer(({ socket }) => {
       socket.on('close', () => {
@@ -107,14 +107,14 @@ describe('generate', () => {
     await until('the server is left', () => isLeft)
   })
 
-  it('several tokens in an event, more than asked for - no more than asked for', async () => {
+  it('events with more tokens than requested - are cut to the requested number', async () => {
     const { engine } = await llamaServer(() => eventResponse([event([1, 3, 4, 5, 6]), END]))
     const chunks = await chunksOf(engine, requestOf())
     expect(tokensOf(chunks)).toEqual([1, 3, 4, 5])
     expect(chunks.at(-1)).toMatchObject({ finish: 'length', usage: { completionTokens: 4 } })
   })
 
-  it('with stop texts - the first token tells what was cached', async () => {
+  it('with stop texts - the first token reports the cached tokens', async () => {
     const timed = event([7], { timings: { cache_n: 5 } })
     const { engine, server } = await llamaServer(() => eventResponse([timed, END]))
     const stop = { maxTokens: 4, stop: ['fox'] }
@@ -123,7 +123,7 @@ describe('generate', () => {
     expect(bodyOf(server.seen.at(-1))).toMatchObject({ timings_per_token: true })
   })
 
-  it('a minimum of tokens - first so many without an end, then the rest behind them', async () => {
+  it('a minimum of tokens - is generated with the end token disabled, then the rest follows', async () => {
     let calls = 0
     const { engine, server } = await llamaServer(() =>
       eventResponse(++calls === 1 ? [event([7, 8]), END] : [event([9]), event([2]), END]),
@@ -142,7 +142,7 @@ describe('generate', () => {
     expect(prompt?.slice(-2)).toEqual([7, 8])
   })
 
-  it('stopped while tokens wait to be read - usage counts those that were read', async () => {
+  it('stopped while tokens wait to be read - usage counts the tokens that were read', async () => {
     const { engine } = await llamaServer(({ socket }) => {
       socket.write(eventResponse([event([7]), event([8]), event([9])]))
       return null
@@ -154,14 +154,14 @@ describe('generate', () => {
     for await (const chunk of engine.generate(request, context)) {
       validator.chunk(chunk)
       seen.push(...chunk.tokenIds)
-      // All three have come in one piece.
+      // All three tokens arrived in one chunk.
       context.stop()
     }
     validator.end()
     expect(seen).toEqual([7])
   })
 
-  /** What a real server (b10434) streams of `a🙂é你b`: of each character the id of its last token only. */
+  /** The stream of a real server (b10434) for `a🙂é你b`: it reports only the last token id of each character. */
   const CHARACTERS = [
     event([73], { content: 'a', tokens_predicted: 1 }),
     event([233], { content: '🙂', tokens_predicted: 5 }),
@@ -176,7 +176,7 @@ describe('generate', () => {
     ({ path }: SeenRequest): string =>
       path === '/completion' ? complete() : jsonResponse(404, {})
 
-  it('tokens that end within a character - are found again, as the server does not tell them', async () => {
+  it('tokens that end within a character - are recovered, because the server does not report them', async () => {
     const complete = orNoTokenizer(() => eventResponse(CHARACTERS))
     const { engine } = await llamaServer(complete, withText)
     const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 20 } }))
@@ -184,7 +184,7 @@ describe('generate', () => {
     expect(chunks.at(-1)?.usage?.completionTokens).toBe(11)
   })
 
-  it('a character in more tokens than the tokenizer would make - other tokens of the same bytes', async () => {
+  it('a character with more tokens than the tokenizer would use - gets other tokens with the same bytes', async () => {
     const events = [event([233], { content: ' 🙂', tokens_predicted: 5 }), END]
     const complete = orNoTokenizer(() => eventResponse(events))
     const { engine } = await llamaServer(complete, withText)
@@ -194,13 +194,13 @@ describe('generate', () => {
     expect(tokenizer.decode(ids)).toBe(' 🙂')
   })
 
-  it('without a tokenizer - the tokens that are told, and nothing is made up', async () => {
+  it('without a tokenizer - gives only the reported tokens', async () => {
     const { engine } = await llamaServer(() => eventResponse(CHARACTERS))
     const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 20 } }))
     expect(tokensOf(chunks)).toEqual([73, 233, 111, 263, 74])
   })
 
-  it('tenants - from the first salt on Baton gives the slots out, and builds on the own prompts of each only', async () => {
+  it("tenants - after the first cache salt Baton assigns the slots, and reuses only the tenant's own prompts", async () => {
     const { engine, server } = await llamaServer(() => eventResponse([event([7]), END]))
     const slotFor = async (salt?: string): Promise<unknown[]> => {
       const routing = salt === undefined ? {} : { cacheSalt: salt }
@@ -212,7 +212,7 @@ describe('generate', () => {
     const [first, reuses] = await slotFor('a')
     expect(reuses).toBe(false)
     expect(await slotFor('a')).toEqual([first, true])
-    // Slots of no tenant are left: what others did without a salt may be built upon.
+    // Slots without a tenant may be reused: they were filled without a salt.
     const [second] = await slotFor()
     expect(second).not.toBe(first)
     const [third, found] = await slotFor('b')
@@ -223,7 +223,7 @@ describe('generate', () => {
 })
 
 describe('load', () => {
-  it('without --metrics - the busy slots; without both it is still there', async () => {
+  it('without --metrics - the busy slots are the load; without both the server still counts as reachable', async () => {
     let slots: string = jsonResponse(200, [{ is_processing: true }, { is_processing: false }])
     const server = await fakeServer(({ method, path }) => {
       if (path === '/metrics') return jsonResponse(501, { error: { message: 'off' } })
@@ -252,12 +252,12 @@ describe('load', () => {
   })
 })
 
-describe('what is refused before the server hears of it', () => {
+describe('requests that the adapter refuses itself', () => {
   it.each([
     [2047, null],
     [2048, 'request.invalid_argument'],
     [0xffffffff, 'request.invalid_argument'],
-  ])('token id %i of 2048', async (id, code) => {
+  ])('token id %i with a vocabulary of 2048', async (id, code) => {
     const { engine, server } = await llamaServer(() => eventResponse([event([7]), END]))
     const asked = chunksOf(engine, requestOf({ tokenIds: Uint32Array.of(1, id) }))
     const error = await asked.then(
@@ -272,7 +272,7 @@ describe('what is refused before the server hears of it', () => {
     [4095, null],
     [4096, 'request.context_length_exceeded'],
     [0, 'request.invalid_argument'],
-  ])('%i prompt tokens at a context of 4096', async (length, code) => {
+  ])('%i prompt tokens with a context of 4096', async (length, code) => {
     const { engine } = await llamaServer(() => eventResponse([event([7]), END]))
     const asked = chunksOf(engine, requestOf({ tokenIds: new Uint32Array(length).fill(300) }))
     expect(

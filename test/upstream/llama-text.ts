@@ -1,4 +1,4 @@
-/** The tokenizer routes of engines that run the model that ships with Baton, for servers of raw bytes. */
+/** The tokenizer routes of engines that run the bundled model, for raw TCP servers. */
 import { loadModelText } from '../../src/host/index.ts'
 import { renderChat } from '../../src/text/index.ts'
 import type { ModelText } from '../../src/text/index.ts'
@@ -23,7 +23,7 @@ function pieceOf(id: number): string | number[] {
   }
 }
 
-/** The tokenizer routes of a llama-server that runs the model that ships with Baton. */
+/** The tokenizer routes of a llama-server that runs the bundled model. */
 export function llamaText(request: SeenRequest): string | undefined {
   const fields = request.method === 'POST' ? bodyOf(request) : {}
   switch (request.path) {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-/** Engines whose model lies on another machine: a gateway passes requests through, a frontend says what it needs. */
+/** Engines whose model is on another machine: a gateway forwards requests, a frontend says what it needs. */
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { ModelPlaces } from '../../src/cli/compose/model-place.ts'
 import { workerIdOf } from '../../src/base/index.ts'
@@ -17,7 +17,7 @@ afterEach(async () => {
 
 const ELSEWHERE = '/nowhere/on/this/machine'
 
-/** vLLM that names `root`, and answers a chat itself. */
+/** A vLLM server that reports `root`, and answers chats itself. */
 async function vllm(root: string | null): Promise<FakeServer> {
   const model = {
     id: 'm',
@@ -57,7 +57,7 @@ describe('a gateway without the model of its engine', () => {
   it.each([
     ['a folder that is not here', ELSEWHERE],
     ['no word of where it is', null],
-  ])('%s - requests go to the engine as they came', async (_name, root) => {
+  ])('%s - requests are forwarded to the engine unchanged', async (_name, root) => {
     const engine = await vllm(root)
     const { url } = await gateway([engine])
     const body =
@@ -74,7 +74,7 @@ describe('a gateway without the model of its engine', () => {
     ])
   })
 
-  it('a model that nobody has - is refused by Baton', async () => {
+  it('an unknown model - is refused by Baton', async () => {
     const { url } = await gateway([await vllm(ELSEWHERE)])
     const [status] = await post(url, '/v1/chat/completions', '{"model":"x","messages":[]}')
     expect(status).toBeGreaterThanOrEqual(400)
@@ -104,15 +104,15 @@ describe('ModelPlaces', () => {
       onProblem: () => undefined,
     })
 
-  it('a path that is here - is read, whatever --model says', async () => {
+  it('a path that exists here - is read, whatever --model says', async () => {
     expect(await places(false, '/x').place(card(OURS))).toBe(OURS)
   })
 
-  it('a path of another machine - the copy that --model names', async () => {
+  it('a path of another machine - the copy named by --model is read', async () => {
     expect(await places(false, OURS).place(card(ELSEWHERE))).toBe(OURS)
   })
 
-  it('a path of another machine at which something else lies here - the copy that --model names', async () => {
+  it('a path of another machine at which another model is here - the copy named by --model is read', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-place-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const half = join(folder, 'half.gguf')
@@ -122,12 +122,12 @@ describe('ModelPlaces', () => {
     await expect(places(true, OURS).place(card(half))).rejects.toThrow(/cannot read .*half\.gguf/)
   })
 
-  it('a path of another machine and no --model - the refusal says what to do', async () => {
+  it('a path of another machine without --model - the error says what to do', async () => {
     const place = places(true, OURS).place(card(ELSEWHERE))
     await expect(place).rejects.toThrow(/\/nowhere.*start the frontend with --model/)
   })
 
-  it('no path - --model', async () => {
+  it('no path - --model is read', async () => {
     expect(await places(true, OURS).place(card())).toBe(OURS)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Answers that are allowed, if odd, and answers that are wrong: in front of each kind of engine the reply is what was
- * said, or a typed error, and never tokens that nobody computed.
+ * Unusual but valid answers, and invalid answers, of every kind of engine: the reply is what the server sent or a
+ * typed error, and never tokens that it did not generate.
  */
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -41,7 +41,7 @@ async function engineOf(
   return engine
 }
 
-/** What each kind says of the tokens 7, 8, 9. */
+/** How each kind of server encodes the tokens 7, 8, 9. */
 const EVENTS: Readonly<Record<UpstreamKind, readonly object[]>> = {
   vllm: [
     { choices: [{ index: 0, text: 'a', token_ids: [7], finish_reason: null }] },
@@ -151,8 +151,8 @@ async function read(engine: UpstreamEngine): Promise<{ chunks: Chunk[]; text: st
   return { chunks, text: chunks.map(({ text = '' }) => text).join('') }
 }
 
-describe.each(KINDS)('%s, odd', (kind) => {
-  it.each(ODD)('%s - the answer all the same', async (_name, write) => {
+describe.each(KINDS)('%s, unusual answers', (kind) => {
+  it.each(ODD)('%s - gives the same answer', async (_name, write) => {
     const engine = await engineOf(kind, () => Buffer.from(write(EVENTS[kind])))
     const { chunks, text } = await read(engine)
     expect(kind === 'openai' ? text : tokensOf(chunks)).toEqual(
@@ -161,7 +161,7 @@ describe.each(KINDS)('%s, odd', (kind) => {
     expect(chunks.at(-1)?.finish).toBe('length')
   })
 
-  it('cut at every byte - the same', async () => {
+  it('split at every byte - same answer', async () => {
     const bytes = Buffer.from(chunked(sse(EVENTS[kind], '\r\n\r\n')))
     const engine = await engineOf(kind, ({ socket }) => {
       socket.setNoDelay(true)
@@ -226,22 +226,25 @@ const WRONG: readonly (readonly [string, (kind: UpstreamKind) => Buffer | string
   ['no HTTP', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
 ]
 
-describe.each(KINDS)('%s, wrong', (kind) => {
-  it.each(WRONG)('%s - a typed error without the inside of the server', async (_name, write) => {
-    const engine = await engineOf(kind, ({ socket }) => {
-      socket.end(write(kind))
-      return null
-    })
-    const error = await read(engine).then(
-      () => null,
-      (thrown: unknown) => thrown,
-    )
-    expect(error).toBeInstanceOf(BatonError)
-    expect((error as BatonError).code).not.toBe('runtime.internal')
-    expect((error as BatonError).message).not.toMatch(/srv|10\.0\.0|sk-1|127\.0\.0\.1/)
-  })
+describe.each(KINDS)('%s, invalid answers', (kind) => {
+  it.each(WRONG)(
+    '%s - a typed error without internal details of the server',
+    async (_name, write) => {
+      const engine = await engineOf(kind, ({ socket }) => {
+        socket.end(write(kind))
+        return null
+      })
+      const error = await read(engine).then(
+        () => null,
+        (thrown: unknown) => thrown,
+      )
+      expect(error).toBeInstanceOf(BatonError)
+      expect((error as BatonError).code).not.toBe('runtime.internal')
+      expect((error as BatonError).message).not.toMatch(/srv|10\.0\.0|sk-1|127\.0\.0\.1/)
+    },
+  )
 
-  it('text without ids - is refused, where ids were asked for', async () => {
+  it('text without ids - is refused if ids were requested', async () => {
     const texts: Readonly<Record<UpstreamKind, readonly object[]>> = {
       vllm: [{ choices: [{ index: 0, text: 'abc', finish_reason: 'stop' }] }],
       sglang: [
@@ -259,7 +262,7 @@ describe.each(KINDS)('%s, wrong', (kind) => {
     else await expect(answer).rejects.toMatchObject({ code: 'backend.contract_violation' })
   })
 
-  it('numbers that cannot be - are not believed', async () => {
+  it('impossible numbers - are ignored', async () => {
     const usage = {
       prompt_tokens: -5,
       completion_tokens: 1e30,

@@ -1,4 +1,4 @@
-/** The adapter to OpenAI servers without token ids, against what real ones said. */
+/** The adapter to OpenAI servers without token ids, tested with recorded answers. */
 import { describe, expect, it } from 'vitest'
 import type { Chunk } from '../../src/request/index.ts'
 import { until } from '../until.ts'
@@ -16,14 +16,14 @@ describe('OpenAI servers without ids', () => {
     ['mlx-lm', 'chat_stream_usage', 4],
     ['transformers-serve', 'chat_stream', 4],
     ['transformers-serve', 'chat_stream_usage', 3],
-  ])('%s, %s - its text, whatever stands around it', async (kind, name) => {
+  ])('%s, %s - gives the recorded text, whatever other fields are present', async (kind, name) => {
     const { engine, bodies } = await served(kind, recorded(kind, name), asOpenAi)
     const request = requestOf()
     const chunks = await chunksOf(engine, request)
     validated(request, chunks)
     expect(textOf(chunks)).toMatch(/^Long ago,/)
     expect(chunks.at(-1)).toMatchObject({ finish: 'length' })
-    // The prompt is the text that the tokens stand for, control tokens too.
+    // The prompt is the text of the tokens, including control tokens.
     expect(bodies()[0]?.['prompt']).toMatch(/^<\|im_start\|>user\nTell me a story/)
   })
 
@@ -32,7 +32,7 @@ describe('OpenAI servers without ids', () => {
     ['mlx-lm', 'err_unknown_model'],
     ['transformers-serve', 'err_badjson'],
     ['transformers-serve', 'err_unknown_model'],
-  ])("%s, %s - a refusal with Baton's code", async (kind, name) => {
+  ])("%s, %s - reports the refusal with Baton's error code", async (kind, name) => {
     const { engine } = await served(kind, recorded(kind, name), asOpenAi)
     const error = await failureOf(chunksOf(engine, requestOf()))
     expect(error.row.httpStatus).toBe(400)
@@ -43,14 +43,14 @@ describe('OpenAI servers without ids', () => {
     ['stop_token_ids', { stop: { stopTokenIds: [7] } }],
     ['ignore_eos', { stop: { ignoreEos: true } }],
     ['top_k', { sampling: { topK: 5 } }],
-  ])('%s - is refused by name, as the server would ignore it', async (param, parts) => {
+  ])('%s - is refused with its name, because the server would ignore it', async (param, parts) => {
     const { engine, bodies } = await served('mlx-lm', recorded('mlx-lm', 'chat_stream'), asOpenAi)
     const error = await failureOf(chunksOf(engine, requestOf(parts)))
     expect(error.data['param']).toBe(param)
     expect(bodies()).toEqual([])
   })
 
-  it('usage of the server - counts, not the pieces', async () => {
+  it('usage of the server - is used instead of the number of chunks', async () => {
     const { engine } = await served(
       'mlx-lm',
       () =>
@@ -95,14 +95,14 @@ describe('OpenAI servers without ids', () => {
       usage: { promptTokens: STORY.length, completionTokens: 4, totalTokens: STORY.length + 4 },
     }
 
-    it('one token a piece - four pieces, and the connection is closed', async () => {
+    it('one token per chunk - four chunks, then the connection is closed', async () => {
       const words = ['Once', ' upon', ' a', ' time', ' there', ' was', ' more']
       const { text, last } = await answered(eventResponse(words.map((each) => word(each))))
       expect(text).toBe('Once upon a time')
       expect(last).toMatchObject(cut)
     })
 
-    it('its count of tokens with each piece - counts', async () => {
+    it('a token count with each chunk - is used', async () => {
       const usage = (completion: number) => ({
         usage: { prompt_tokens: STORY.length, completion_tokens: completion },
       })
@@ -113,7 +113,7 @@ describe('OpenAI servers without ids', () => {
       expect(last).toMatchObject(cut)
     })
 
-    it('a server that never stops - is left', async () => {
+    it('a server that never stops - its request is aborted', async () => {
       let hasLeft = false
       const endless = ({ socket }: SeenRequest): null => {
         socket.on('close', () => {

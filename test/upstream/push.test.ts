@@ -1,4 +1,4 @@
-/** vLLM that pushes its KV: the first prefill leg tells who the server is, from then on both legs run at once. */
+/** vLLM that pushes KV: the first prefill leg reports the server's id, after that both legs run at once. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { startGateway } from '../forward/gateway-kit.ts'
 import type { Gateway } from '../forward/gateway-kit.ts'
@@ -81,8 +81,8 @@ const asked = ({ seen }: FakeServer): readonly SeenRequest[] =>
 const paramsOf = (request: SeenRequest | undefined): unknown =>
   (JSON.parse(request?.body ?? '{}') as Record<string, unknown>)['kv_transfer_params']
 
-describe('a prefill server that pushes', () => {
-  it('one leg after the other first, then both at once with the same id of the request', async () => {
+describe('a prefill server that pushes KV', () => {
+  it('legs - run one after the other the first time, then at once with the same request id', async () => {
     let waiting: (() => void) | null = null
     const p = await vllm(({ socket }) => {
       if (asked(p).length === 1) return PREFILLED
@@ -113,7 +113,7 @@ describe('a prefill server that pushes', () => {
     waiting!()
   })
 
-  it('decode tells no cached tokens - its own counter of bytes says nothing of what was pushed', async () => {
+  it('decode reports no cached tokens - its byte counter does not include pushed KV', async () => {
     const p = await vllm(() => PREFILLED)
     const d = await vllm(() => DECODED.replace('"cached_tokens":26', '"cached_tokens":0'))
     const gateway = await gatewayOf(p, d)
@@ -128,7 +128,7 @@ describe('a prefill server that pushes', () => {
       'hands nothing over',
       jsonResponse(200, { choices: [{ index: 0, token_ids: [1], finish_reason: 'length' }] }),
     ],
-  ])('prefill %s while decode waits - decode is left', async (_name, answer) => {
+  ])('prefill %s while decode waits - the decode request is aborted', async (_name, answer) => {
     let left = 0
     const p = await vllm(() => (asked(p).length === 1 ? PREFILLED : answer))
     const d = await vllm(({ socket }) => {
@@ -141,12 +141,12 @@ describe('a prefill server that pushes', () => {
     const gateway = await gatewayOf(p, d)
     expect(await chat(gateway)).toBe(200)
     expect(await chat(gateway)).toBeGreaterThanOrEqual(500)
-    // A few attempts, not one for every moment that it waits.
+    // A few attempts instead of one after each short wait.
     expect(asked(p).length).toBeLessThan(8)
     await until('decode is left', () => left > 0 && left === asked(d).length - 1)
   })
 
-  it('decode fails while prefill computes - prefill is left', async () => {
+  it('decode fails while prefill computes - the prefill request is aborted', async () => {
     let left = 0
     const p = await vllm(({ socket }) => {
       if (asked(p).length === 1) return PREFILLED

@@ -1,11 +1,11 @@
-/** A server that answers as a recorded llama-server did, and an engine in front of it. */
+/** A server with the recorded answers of a llama-server, and an engine adapter in front of it. */
 import { onTestFinished } from 'vitest'
 import type { UpstreamEngine, UpstreamEngineOptions } from '../../src/upstream/index.ts'
 import { startedEngine } from './engine-kit.ts'
 import { fakeServer, responseOf } from './transcripts.ts'
 import type { FakeServer, SeenRequest } from './transcripts.ts'
 
-/** Closes them, in this order, when the test has ended. */
+/** Closes them after the test in this order. */
 export function closeAfterwards(...ends: readonly { close(): unknown }[]): void {
   onTestFinished(async () => {
     for (const end of ends) await end.close()
@@ -19,7 +19,7 @@ export const ABOUT: Readonly<Record<string, string>> = {
   'GET /metrics': 'get_metrics_idle',
 }
 
-/** A server that describes itself as a real one did; `complete` answers `/completion`. */
+/** A server that describes itself like a real one; `complete` answers `/completion`. */
 export async function llamaServer(
   complete: (request: SeenRequest) => Buffer | string | null,
   options: Partial<UpstreamEngineOptions> = {},

@@ -1,4 +1,4 @@
-/** A server that answers as a recorded vLLM, SGLang or OpenAI server did, and an engine in front of it. */
+/** A server with the recorded answers of vLLM, SGLang or an OpenAI server, and an engine adapter in front of it. */
 import { onTestFinished } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { StreamValidator } from '../../src/engine/index.ts'
@@ -9,7 +9,7 @@ import { startedEngine } from './engine-kit.ts'
 import { fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 import type { FakeServer, SeenRequest } from './transcripts.ts'
 
-/** Closes them, in this order, when the test has ended. */
+/** Closes them after the test in this order. */
 export function closeAfterwards(...ends: readonly { close(): unknown }[]): void {
   onTestFinished(async () => {
     for (const end of ends) await end.close()
@@ -38,11 +38,11 @@ export const ABOUT: Readonly<Record<string, Readonly<Record<string, string>>>> =
 export interface Served {
   readonly server: FakeServer
   readonly engine: UpstreamEngine
-  /** Bodies of the requests for tokens. */
+  /** Bodies of the generation requests. */
   readonly bodies: () => Record<string, unknown>[]
 }
 
-/** A server that says of itself what the recorded one did. */
+/** A server that describes itself like the recorded one. */
 export async function served(
   kind: string,
   answer: (request: SeenRequest) => Buffer | string | null | undefined,

@@ -1,4 +1,7 @@
-/** Workers beside engines whose model folder nobody here can read: tokens are made and read at the engine, over the fleet. */
+/**
+ * Sidecar workers of engines whose model folder is on another machine: tokenization and detokenization are done by
+ * the engine and reached through the fleet.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -11,7 +14,7 @@ import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcrip
 import type { FakeServer, SeenRequest } from './transcripts.ts'
 
 const { tokenizer } = local
-/** Tokens that no other text of this test has, and a character in parts. */
+/** Tokens that no other text of this test has, and a character that is split into tokens. */
 const STORY = [...tokenizer.encode('Long ago, a brave 🦄 sang.', { special: false })]
 
 const ABOUT: Readonly<Record<string, string>> = {
@@ -22,7 +25,7 @@ const ABOUT: Readonly<Record<string, string>> = {
 
 function completion(request: SeenRequest): string {
   const prompt = bodyOf(request)['prompt']
-  // What went in, as the text that the engine would see.
+  // The prompt as the text that the engine receives.
   asked.push(tokenizer.decode(prompt as number[], { skipSpecialTokens: false }))
   const events = STORY.map((id, i) => ({
     content: '',
@@ -48,7 +51,7 @@ const llama = (text = llamaText): Promise<FakeServer> =>
     return name === undefined ? text(request) : responseOf('llama-server', name)
   })
 
-describe('baton worker beside a llama-server whose model is elsewhere, and a frontend apart', () => {
+describe('sidecar workers of a llama-server with a remote model, and a separate frontend', () => {
   const ends: (() => unknown)[] = []
   const folder = mkdtempSync(path.join(tmpdir(), 'baton-fleet-'))
   const fleet = ['--discovery-dir', folder]
@@ -92,7 +95,7 @@ describe('baton worker beside a llama-server whose model is elsewhere, and a fro
     for (const end of ends.toReversed()) await end()
   })
 
-  it('a chat - rendered by its template, and every token of the answer is text', async () => {
+  it("a chat - is rendered with the engine's template, and every token of the answer becomes text", async () => {
     const { status, text } = await chat('say <|im_end|> twice')
     expect(status, text).toBe(200)
     const { choices, usage } = JSON.parse(text) as {
@@ -104,7 +107,7 @@ describe('baton worker beside a llama-server whose model is elsewhere, and a fro
     expect(asked.at(-1)).toContain('<|im_start|>user\nsay <|im_end|> twice')
   })
 
-  it('a stream - the same text, in order', async () => {
+  it('a stream - has the same text in order', async () => {
     const { text } = await chat('stream it', { stream: true })
     const pieces = [...text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g)].map(
       ([, piece = '""']) => JSON.parse(piece) as string,
@@ -113,7 +116,7 @@ describe('baton worker beside a llama-server whose model is elsewhere, and a fro
     expect(text.trimEnd().endsWith('data: [DONE]')).toBe(true)
   })
 
-  it('a worker goes - the other one is asked for tokens', async () => {
+  it('a worker leaves - the other one tokenizes', async () => {
     workers[0]?.process.kill('SIGKILL')
     await until('one is left', async () => {
       const { text } = await chat('a text that nobody has tokenised before')
@@ -123,7 +126,7 @@ describe('baton worker beside a llama-server whose model is elsewhere, and a fro
     expect(status, text).toBe(200)
   })
 
-  it('an engine with another tokenizer under the name - gets no requests, and it is said', async () => {
+  it('an engine with the same model name and another tokenizer - gets no requests, and the reason is reported', async () => {
     const other = await llama((request) => {
       if (request.path !== '/tokenize') return llamaText(request)
       const { content, parse_special, with_pieces } = bodyOf(request)

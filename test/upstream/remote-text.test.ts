@@ -1,4 +1,7 @@
-/** Tokens of a model whose folder is on another machine: made by its server, and made into text here. */
+/**
+ * Tokenizer of a model whose folder is on another machine: the server tokenizes, and tokens are decoded locally
+ * from what was learned.
+ */
 import { afterEach, describe, expect, it } from 'vitest'
 import { renderChat } from '../../src/text/index.ts'
 import { RemoteTexts } from '../../src/upstream/index.ts'
@@ -55,7 +58,7 @@ const TEXTS = [
 ]
 
 describe('llama-server', () => {
-  it.each(TEXTS)('%j - is the tokens that a tokenizer here would make, and back', async (text) => {
+  it.each(TEXTS)('%j - same tokens as from a local tokenizer, and decoded back', async (text) => {
     const { text: remote } = await llama()
     const ids = await remote.tokenizer.encodeThere(text, { special: false })
     expect([...ids]).toEqual([...tokenizer.encode(text, { special: false })])
@@ -63,9 +66,9 @@ describe('llama-server', () => {
   })
 
   it.each([
-    [true, 'whoever makes text of them asks', 0],
-    [false, 'it is asked what they are', 1],
-  ])('only ids leave: %s - %s', async (givesIdsOnly, _name, least) => {
+    [true, 'the adapter does not detokenize', 0],
+    [false, 'the server is asked to detokenize', 1],
+  ])('engine output as ids only: %s - %s', async (givesIdsOnly, _name, least) => {
     const ids = [...tokenizer.encode('Long ago, a brave 🦄 sang.', { special: false })]
     const events = ids.map((id) => ({ content: '', tokens: [id], stop: false }))
     const end = { content: '', tokens: [], stop: true, stop_type: 'eos' }
@@ -79,7 +82,7 @@ describe('llama-server', () => {
     else expect(asked()).toBeGreaterThan(before)
   })
 
-  it("the template is the server's, and a control token that a user typed stays text", async () => {
+  it("chat template - is the server's, and a control token typed by a user stays text", async () => {
     const { text } = await llama()
     const messages = [{ role: 'user', content: 'say <|im_end|> and <|im_start|>system' }]
     const rendered = renderChat(text.template as never, text.tokenizer, { messages })
@@ -98,7 +101,7 @@ describe('llama-server', () => {
     expect(text.eosTokenIds).toEqual([2])
   })
 
-  it('an answer - every token that passes can be made into text, also of a character in parts', async () => {
+  it('an answer - every token is decoded, also those that are parts of a character', async () => {
     const event = (id: number, content: string, predicted: number): object => ({
       content,
       tokens: [id],
@@ -120,7 +123,7 @@ describe('llama-server', () => {
     expect(chunks.at(-1)?.usage?.completionTokens).toBe(6)
   })
 
-  it('tokens that are a character only together - wait for each other', async () => {
+  it('tokens that form a character together - wait for each other', async () => {
     const ids = [...tokenizer.encode('🦄', { special: false })]
     const events = ids.map((id, i) => ({
       content: '',
@@ -129,7 +132,7 @@ describe('llama-server', () => {
       tokens_predicted: i + 1,
     }))
     const end = { content: '', tokens: [], stop: true, stop_type: 'limit' }
-    // Nothing is learned of a text whose pieces are not told.
+    // Nothing is learned from a text whose pieces are not reported.
     const withoutPieces = (request: SeenRequest): string | undefined =>
       request.path === '/tokenize' && !request.body.includes(Buffer.from('🦄').toString('latin1'))
         ? jsonResponse(200, {
@@ -146,7 +149,7 @@ describe('llama-server', () => {
     expect(text.tokenizer.decode(ids)).toBe('🦄')
   })
 
-  it('a template that is rendered in another way here - no tokens, and it is said', async () => {
+  it('a template that is rendered differently here - no tokens, and the reason is reported', async () => {
     const notes: string[] = []
     const other = (request: SeenRequest): string | undefined =>
       request.path === '/apply-template' ? jsonResponse(200, { prompt: 'x' }) : llamaText(request)
@@ -156,7 +159,7 @@ describe('llama-server', () => {
     expect(notes.join()).toContain('renders 8 of its own chats')
   })
 
-  it('servers of one model share what is known; one that makes other tokens is refused', async () => {
+  it('servers of one model - share what was learned; one with other tokens is refused', async () => {
     const remoteTexts = new RemoteTexts()
     const first = await llama(undefined, { remoteTexts })
     const second = await llama(undefined, { remoteTexts })
@@ -173,7 +176,7 @@ describe('llama-server', () => {
     await expect(llama(undefined, { remoteTexts }, other)).rejects.toThrow(/tokenises differently/)
   })
 
-  it('no server can be asked - a typed error, and what was encoded before is still known', async () => {
+  it('no reachable server - a typed error, and texts encoded before still work', async () => {
     const { engine, server, text } = await llama()
     await text.tokenizer.encodeThere('known', { special: false })
     await engine.cleanup()
@@ -242,21 +245,21 @@ describe('vLLM', () => {
     return remoteTexts.textOf('storyteller') as RemoteText
   }
 
-  it.each(TEXTS)('%j - there and back', async (text) => {
+  it.each(TEXTS)('%j - is encoded and decoded', async (text) => {
     const remote = await vllm()
     const ids = await remote.tokenizer.encodeThere(text, { special: false })
     expect([...ids]).toEqual([...tokenizer.encode(text, { special: false })])
     expect(remote.tokenizer.decode(ids)).toBe(text)
   })
 
-  it('a control token that a user typed - is none, although the server knows no plain text', async () => {
+  it('a control token typed by a user - stays text although the server cannot encode plain text', async () => {
     const { tokenizer: remote } = await vllm()
     const ids = await remote.encodeThere('a<|im_end|>b', { special: false })
     expect([...ids]).not.toContain(2)
     expect(tokenizer.decode(ids)).toBe('a<|im_end|>b')
   })
 
-  it('without /tokenizer_info - there is no tokenizer, and what to do is said', async () => {
+  it('without /tokenizer_info - there is no tokenizer, and the error says what to do', async () => {
     const off = (request: SeenRequest): string | undefined =>
       request.path === '/tokenizer_info' ? jsonResponse(404, {}) : vllmText(request)
     await expect(vllm(off)).rejects.toThrow(/give --model/)

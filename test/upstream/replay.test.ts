@@ -1,4 +1,4 @@
-/** Every recorded response of every engine, read by the code that reads live ones. */
+/** Every recorded response of every engine, parsed by the code that reads live ones. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { osClock } from '../../src/os/index.ts'
 import {
@@ -16,13 +16,13 @@ afterEach(async () => {
   for (const end of open.splice(0)) await end.close()
 })
 
-/** What must not reach a client: where the recorded engines ran. */
+/** Strings that must not reach a client: where the recorded engines ran. */
 const INSIDE = /srv\/|baton-lab|site-packages|127\.0\.0\.1|\.py/
 
 describe.each(ENGINES)('%s', (engine) => {
   const answered = transcriptsOf(engine).filter(({ status }) => status !== null)
 
-  it(`all ${answered.length} responses - are read whole, and errors tell nothing of the inside`, async () => {
+  it(`all ${answered.length} responses - are parsed completely, and errors have no internal details`, async () => {
     const server = await fakeServer(({ path }) => responseOf(engine, path.slice(1)))
     const client = new UpstreamClient({ url: parseUpstreamUrl(server.url), clock: osClock })
     open.push(client, server)
@@ -32,7 +32,7 @@ describe.each(ENGINES)('%s', (engine) => {
         { method: 'GET', path: `/${name}`, reuse: false },
         { deadlineMs: 5000 },
       ).catch((error: Error) => error)
-      // The recording was ended by its client in the middle of a stream.
+      // The client of the recording disconnected during the stream.
       if (name.startsWith('abort_stream')) continue
       if (response instanceof Error) throw new Error(`${name}: ${response.message}`)
       expect([name, response.status]).toEqual([name, status])
@@ -58,7 +58,7 @@ function eventsOf(text: string): readonly unknown[] {
 }
 
 describe('publicMessage', () => {
-  it('the refusals of llama-server and vLLM that name the limit - are shown', () => {
+  it('the limit in refusals of llama-server and vLLM - is shown', () => {
     const text = responseOf('llama-server', 'err_context').toString()
     const { error } = JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as {
       error: { message: string }

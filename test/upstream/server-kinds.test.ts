@@ -1,4 +1,4 @@
-/** Which server stands at a URL: found from what recorded ones say of themselves. */
+/** Detection of the kind of server at a URL, tested with recorded answers. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { osClock } from '../../src/os/index.ts'
@@ -13,13 +13,13 @@ describe('kinds', () => {
     ['sglang', 'sglang', null],
     ['mlx-lm', 'openai', null],
     ['transformers-serve', 'openai', null],
-  ])('%s - is found to be %s', async (engine, kind, version) => {
+  ])('%s - is detected as %s', async (engine, kind, version) => {
     const { engine: found } = await served(engine, () => undefined)
     expect(found.found).toMatchObject({ kind, version })
   })
 
   it.each([2, 5])(
-    'a llama-server that still loads its model when it is asked (%i times) - is found to be one when it has',
+    'a llama-server that is still loading (%i requests) - is detected once it has loaded',
     async (times) => {
       let left = times
       const loading = { error: { message: 'Loading model', type: 'unavailable_error', code: 503 } }
@@ -43,7 +43,7 @@ describe('kinds', () => {
     },
   )
 
-  it('a server that answers 503 to what it does not know - is an OpenAI server', async () => {
+  it('a server that answers 503 to unknown paths - is an OpenAI server', async () => {
     const server = await fakeServer(({ path }) =>
       path === '/v1/models' ? jsonResponse(200, { data: [{ id: 'm' }] }) : jsonResponse(503, {}),
     )
@@ -53,7 +53,7 @@ describe('kinds', () => {
     client.close()
   })
 
-  it('a prefill server of SGLang - says its role', async () => {
+  it('an SGLang prefill server - reports its role', async () => {
     const { engine } = await served('sglang', () => undefined)
     expect(engine.found?.mode).toBe('agg')
   })

@@ -1,4 +1,7 @@
-/** SGLang with prefill and decode apart in tokens, against servers that fail: both legs run at once and meet at a room. */
+/**
+ * SGLang with separate prefill and decode in token mode, with failing servers: both legs run at once and meet in a
+ * bootstrap room.
+ */
 import { afterEach, describe, expect, it } from 'vitest'
 import { startGateway } from '../forward/gateway-kit.ts'
 import type { Gateway } from '../forward/gateway-kit.ts'
@@ -15,7 +18,7 @@ afterEach(async () => {
 const STORY = [...local.tokenizer.encode('Once upon a time there was a fox', { special: false })]
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n'
 
-/** As SGLang streams: each event repeats all ids. */
+/** A stream like SGLang's: each event repeats all ids. */
 function events(ids: readonly number[], from: number, finish: object | null = { type: 'length' }) {
   const told = ids.slice(from).map((_, i) => ids.slice(0, from + i + 1))
   const lines = told.map((output_ids, i) => {
@@ -90,7 +93,7 @@ const roomOf = (request: SeenRequest | undefined): string | undefined =>
   /"bootstrap_room":(\d+)/.exec(request?.body ?? '')?.[1]
 const wholePrefill = (): string => HEAD + events(STORY.slice(0, 1), 0)
 
-/** Answers nothing, and counts who is left. */
+/** Never answers, and counts aborted requests. */
 function silent(): { answer: (request: SeenRequest) => null; left: () => number } {
   let left = 0
   return {
@@ -104,8 +107,8 @@ function silent(): { answer: (request: SeenRequest) => null; left: () => number 
   }
 }
 
-describe('prefill and decode of SGLang in tokens', () => {
-  it('both legs meet at one room with ids of their own, and the answer is that of decode', async () => {
+describe('separate prefill and decode of SGLang in token mode', () => {
+  it('both legs - use the same room and separate request ids, and the answer is that of decode', async () => {
     const p = await sglang('prefill', wholePrefill)
     const d = await sglang('decode', () => HEAD + events(STORY, 0))
     const gateway = await gatewayOf([
@@ -138,7 +141,7 @@ describe('prefill and decode of SGLang in tokens', () => {
       'aborts',
       () => HEAD + events(STORY.slice(0, 1), 0, { type: 'abort', message: 'x', status_code: 500 }),
     ],
-  ])('prefill %s - decode is left, and asked alone by nobody', async (_name, answer) => {
+  ])('prefill %s - the decode request is aborted and not repeated alone', async (_name, answer) => {
     const waiting = silent()
     const p = await sglang('prefill', answer)
     const d = await sglang('decode', waiting.answer)
@@ -156,20 +159,23 @@ describe('prefill and decode of SGLang in tokens', () => {
   it.each([
     ['refuses', () => jsonResponse(400, { error: { message: 'no' } }), 400],
     ['answers 500', () => jsonResponse(500, { error: { message: 'x' } }), 500],
-  ])('decode %s while prefill computes - prefill is left', async (_name, answer, least) => {
-    const waiting = silent()
-    const p = await sglang('prefill', waiting.answer)
-    const d = await sglang('decode', answer)
-    const gateway = await gatewayOf([
-      ['prefill', p],
-      ['decode', d],
-    ])
-    const { status } = await complete(gateway)
-    expect(status).toBeGreaterThanOrEqual(least)
-    await until('prefill is left', () => waiting.left() === asked(p).length)
-  })
+  ])(
+    'decode %s while prefill computes - the prefill request is aborted',
+    async (_name, answer, least) => {
+      const waiting = silent()
+      const p = await sglang('prefill', waiting.answer)
+      const d = await sglang('decode', answer)
+      const gateway = await gatewayOf([
+        ['prefill', p],
+        ['decode', d],
+      ])
+      const { status } = await complete(gateway)
+      expect(status).toBeGreaterThanOrEqual(least)
+      await until('prefill is left', () => waiting.left() === asked(p).length)
+    },
+  )
 
-  it('decode dies in the middle - another pair goes on behind the same tokens, at another room', async () => {
+  it('decode dies during the answer - another pair continues after the same tokens in another room', async () => {
     const p = await sglang('prefill', wholePrefill)
     const half = STORY.length >> 1
     let isDead = false
@@ -204,7 +210,7 @@ describe('prefill and decode of SGLang in tokens', () => {
     expect(new Set([...asked(one), ...asked(two)].map(roomOf))).toEqual(new Set(rooms))
   })
 
-  it('the client leaves while both legs wait - both are left', async () => {
+  it('the client disconnects while both legs wait - both are aborted', async () => {
     const [first, second] = [silent(), silent()]
     const p = await sglang('prefill', first.answer)
     const d = await sglang('decode', second.answer)
@@ -220,7 +226,7 @@ describe('prefill and decode of SGLang in tokens', () => {
     await until('both are left', () => first.left() === 1 && second.left() === 1)
   })
 
-  it('an abort with the status of a refusal - is a refusal with its words', async () => {
+  it("an abort with the status of a refusal - is a refusal with the server's message", async () => {
     const message = 'The input is longer than the context of the model'
     const abort = { type: 'abort', message, status_code: 400 }
     const p = await sglang('prefill', wholePrefill)

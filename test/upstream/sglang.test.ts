@@ -1,11 +1,11 @@
-/** The adapter to SGLang, against what a real one said. */
+/** The SGLang adapter, tested with recorded answers of a real server. */
 import { describe, expect, it } from 'vitest'
 import { chunksOf, requestOf, tokensOf } from './engine-kit.ts'
 import { failureOf, recorded, served, validated } from './recorded-server.ts'
 import { eventResponse } from './transcripts.ts'
 
 describe('SGLang', () => {
-  it('a recorded stream that repeats itself - each token once', async () => {
+  it('a recorded stream with cumulative events - gives each token once', async () => {
     const { engine, bodies } = await served('sglang', recorded('sglang', 'generate_stream'))
     const request = requestOf({ stop: { maxTokens: 3 } })
     const chunks = await chunksOf(engine, request)
@@ -27,7 +27,7 @@ describe('SGLang', () => {
     expect(chunks[0]?.logprobs?.map(({ tokenId }) => tokenId)).toEqual([735, 706])
   })
 
-  it('events that tell only what is new - are read as well', async () => {
+  it('incremental events - are supported too', async () => {
     const event = (ids: number[], count: number, finish: object | null) => ({
       output_ids: ids,
       meta_info: { prompt_tokens: 27, completion_tokens: count, finish_reason: finish },
@@ -43,7 +43,7 @@ describe('SGLang', () => {
     expect(tokensOf(await chunksOf(engine, requestOf()))).toEqual([1, 3, 4, 5])
   })
 
-  it('a meeting point of more than 53 bits - keeps every digit', async () => {
+  it('a bootstrap room of more than 53 bits - keeps every digit', async () => {
     const { engine, server } = await served('sglang', recorded('sglang', 'generate_stream'))
     const room = '9223372036854775807'
     await chunksOf(engine, requestOf({ bootstrap: { host: 'p', port: 8998, room } }))
@@ -52,7 +52,7 @@ describe('SGLang', () => {
   })
 
   it.each(['prefill', 'decode'] as const)(
-    'a %s server alone - is not asked, as it refuses what names no meeting point',
+    'a %s server alone - gets no request, because it refuses requests without a bootstrap room',
     async (mode) => {
       const recording = recorded('sglang', 'generate_stream')
       const { engine, bodies } = await served('sglang', recording, { mode })
@@ -61,7 +61,7 @@ describe('SGLang', () => {
     },
   )
 
-  it('the end token that it names - is not part of the output', async () => {
+  it('the end token that the server names - is not part of the output', async () => {
     const { engine } = await served('sglang', () =>
       eventResponse([
         {
@@ -79,7 +79,7 @@ describe('SGLang', () => {
     expect(chunks.at(-1)).toMatchObject({ finish: 'eos', stopReason: 2 })
   })
 
-  it('a recorded refusal of a long prompt - the limit without the paths', async () => {
+  it('a recorded refusal of a long prompt - has the limit without paths', async () => {
     const { engine } = await served('sglang', recorded('sglang', 'err_context_ids'))
     const error = await failureOf(chunksOf(engine, requestOf()))
     expect(error.code).toBe('request.context_length_exceeded')

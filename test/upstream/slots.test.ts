@@ -26,7 +26,7 @@ const ids = (...tokens: number[]): Uint32Array => Uint32Array.from(tokens)
 const never = new AbortController().signal
 
 describe('SlotTable', () => {
-  it('of the free ones - the one that holds most of the prompt, else the one that rested longest', async () => {
+  it('free slots - the one with the longest matching prefix is chosen, otherwise the least recently used', async () => {
     const table = new SlotTable(2)
     const [a, b] = [await table.acquire(ids(1), '', never), await table.acquire(ids(2), '', never)]
     table.release(a, ids(1, 2, 3), '')
@@ -37,7 +37,7 @@ describe('SlotTable', () => {
     expect((await table.acquire(ids(5), '', never)).id).toBe(a.id)
   })
 
-  it("another tenant's - is not looked for", async () => {
+  it('slots of another tenant - are not searched', async () => {
     const table = new SlotTable(2)
     const [a, b] = [await table.acquire(ids(1), '', never), await table.acquire(ids(2), '', never)]
     table.release(b, ids(9), '')
@@ -45,7 +45,7 @@ describe('SlotTable', () => {
     expect((await table.acquire(ids(1, 2, 3), '', never)).id).toBe(b.id)
   })
 
-  it('none free - waits in the order of coming; who leaves is passed over', async () => {
+  it('no free slot - requests wait in order; aborted ones are skipped', async () => {
     const table = new SlotTable(1)
     const slot = await table.acquire(ids(1), '', never)
     const leaving = new AbortController()
@@ -72,11 +72,11 @@ describe('SlotFiles', () => {
     ['room1.bin', false],
     [7, false],
     [undefined, false],
-  ])('%s - is a name that Baton gave: %s', (name, isOurs) => {
+  ])('%s - is a file name from Baton: %s', (name, isOurs) => {
     expect(SlotFiles.isName(name)).toBe(isOurs)
   })
 
-  it('what an earlier run has left - is deleted, what is young or not ours stays', async () => {
+  it('files of an earlier run - are deleted, recent and foreign ones stay', async () => {
     const place = folder()
     const [old, young] = ['0', '1'].map((digit) => `baton-${digit.repeat(32)}.bin`)
     for (const name of [old!, young!, 'other.bin']) writeFileSync(path.join(place, name), 'x')
@@ -85,12 +85,12 @@ describe('SlotFiles', () => {
     expect(readdirSync(place).toSorted()).toEqual([young, 'other.bin'].toSorted())
   })
 
-  it('a folder that is not there - is refused by the name of the option', async () => {
+  it('a folder that does not exist - is refused with the name of the option', async () => {
     await expect(new SlotFiles('/nowhere/at/all').open()).rejects.toThrow(/--slot-save-path/)
   })
 })
 
-describe('hand-over by slot files', () => {
+describe('hand-over with slot files', () => {
   const FILE = `baton-${'a'.repeat(32)}.bin`
   const END = {
     content: '',
@@ -121,7 +121,7 @@ describe('hand-over by slot files', () => {
     return { engine, seen: server.seen }
   }
 
-  it('prefill - computes in a slot, saves that slot, and names the file', async () => {
+  it('prefill - computes in a slot, saves the slot, and returns the file name', async () => {
     const { engine, seen } = await engineOf('prefill', folder(), ({ path: route }) =>
       route === '/completion' ? eventResponse([END]) : jsonResponse(200, { n_saved: 27 }),
     )
@@ -137,7 +137,7 @@ describe('hand-over by slot files', () => {
     expect(chunk?.prefillResult?.engineParams).toEqual({ llama_slot_file: filename })
   })
 
-  it('a slot that cannot be saved - hands nothing over', async () => {
+  it('a slot that cannot be saved - no hand-over', async () => {
     const { engine } = await engineOf('prefill', folder(), ({ path: route }) =>
       route === '/completion' ? eventResponse([END]) : jsonResponse(400, {}),
     )
@@ -148,7 +148,7 @@ describe('hand-over by slot files', () => {
   const handedOver = (name: unknown): ReturnType<typeof requestOf> =>
     requestOf({ prefillResult: { engineParams: { llama_slot_file: name } } })
 
-  it('decode - restores into its slot, deletes the file, and tells that KV has moved', async () => {
+  it('decode - restores the slot, deletes the file, and reports that KV was transferred', async () => {
     const place = folder()
     writeFileSync(path.join(place, FILE), 'kv')
     const { engine, seen } = await engineOf('decode', place, ({ path: route }) =>
@@ -168,21 +168,24 @@ describe('hand-over by slot files', () => {
   it.each([
     ['the file is gone', jsonResponse(400, { error: { message: 'no such file' } })],
     ['the server took another slot', jsonResponse(200, { id_slot: 3, n_restored: 27 })],
-  ])('decode, %s - computes the prompt, and says that KV has not moved', async (_name, answer) => {
-    const { engine } = await engineOf('decode', folder(), ({ path: route }) =>
-      route === '/completion' ? eventResponse([{ tokens: [7], stop: false }, END]) : answer,
-    )
-    const chunks = await chunksOf(engine, handedOver(FILE))
-    expect(chunks.at(-1)).toMatchObject({ finish: 'length', engineData: { kv_moved: false } })
-  })
+  ])(
+    'decode, %s - computes the prompt, and reports that no KV was transferred',
+    async (_name, answer) => {
+      const { engine } = await engineOf('decode', folder(), ({ path: route }) =>
+        route === '/completion' ? eventResponse([{ tokens: [7], stop: false }, END]) : answer,
+      )
+      const chunks = await chunksOf(engine, handedOver(FILE))
+      expect(chunks.at(-1)).toMatchObject({ finish: 'length', engineData: { kv_moved: false } })
+    },
+  )
 
-  it('a name that Baton did not give - is never asked for', async () => {
+  it('a file name that is not from Baton - is never requested', async () => {
     const { engine, seen } = await engineOf('decode', folder(), () => eventResponse([END]))
     await chunksOf(engine, handedOver('../../etc/passwd'))
     expect(seen.some(({ path: route }) => route.includes('restore'))).toBe(false)
   })
 
-  it('a client that left between the legs - the file is deleted all the same', async () => {
+  it('a client that disconnects between the legs - the file is deleted nevertheless', async () => {
     const place = folder()
     writeFileSync(path.join(place, FILE), 'kv')
     const { engine } = await engineOf('decode', place, () => null)
@@ -194,7 +197,7 @@ describe('hand-over by slot files', () => {
     expect(existsSync(path.join(place, FILE))).toBe(false)
   })
 
-  it('without the folder - a role of its own is refused by the name of the option', async () => {
+  it('a role without the folder option - is refused with the name of the option', async () => {
     const server = await fakeServer(({ path: route }) =>
       responseOf('llama-server', route === '/props' ? 'get_props' : 'get_health'),
     )

@@ -1,6 +1,4 @@
-/**
- * Raw transcripts of real engines (`vectors/engines`), and servers that give them again byte for byte.
- */
+/** Raw recordings of real engines (`vectors/engines`), and servers that replay them byte for byte. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -15,7 +13,7 @@ export interface Transcript {
   readonly note: string
 }
 
-/** All responses of an engine, as its index lists them. */
+/** All responses of an engine that its index lists. */
 export function transcriptsOf(engine: string): readonly Transcript[] {
   const there = new Set(readdirSync(`${FOLDER}${engine}`))
   return readFileSync(`${FOLDER}${engine}/INDEX.tsv`, 'utf8')
@@ -69,10 +67,10 @@ export interface FakeServer {
   close(): Promise<void>
 }
 
-/** What a server does with a request: bytes to send before it closes, or anything with the socket. */
+/** What a server does with a request: bytes to send before it closes, or any use of the socket. */
 type Answer = (request: SeenRequest) => Buffer | string | null | undefined
 
-/** A server of raw bytes. Null: the answer has been given on the socket. Undefined: 404. */
+/** A raw TCP server. Null: the answer was written to the socket. Undefined: 404. */
 export async function fakeServer(answer: Answer, wantedPort = 0): Promise<FakeServer> {
   const seen: SeenRequest[] = []
   const sockets = new Set<Socket>()
@@ -113,7 +111,7 @@ export async function fakeServer(answer: Answer, wantedPort = 0): Promise<FakeSe
   }
 }
 
-/** A server that gives recorded responses: by `METHOD /path`, the name of a transcript. */
+/** A server that replays recorded responses: `METHOD /path` → name of a recording. */
 export function replayServer(
   engine: string,
   names: Readonly<Record<string, string>>,

@@ -1,4 +1,7 @@
-/** Answers of an upstream that cannot be read, or say nothing, in front of a gateway: an error at once, none of the client's. */
+/**
+ * Invalid or empty answers of an upstream behind a gateway: the client gets an error after a few attempts, and it
+ * is not a client error.
+ */
 import { gzipSync } from 'node:zlib'
 import { expect, it, onTestFinished } from 'vitest'
 import { engineServer, startGateway } from '../forward/gateway-kit.ts'
@@ -32,7 +35,7 @@ it.each<[string, () => Buffer | string, number, string]>([
     529,
     'no capacity',
   ],
-])('%s - is told after a few attempts', async (name, answer, status, message) => {
+])('%s - is an error after a few attempts', async (name, answer, status, message) => {
   const server = await engineServer(answer)
   const flags = { forward: false, model: 'models/storyteller', servedModelName: 'm' }
   const gateway = await startGateway([{ url: `openai+${server.url}` }], flags)

@@ -1,6 +1,6 @@
 /**
- * Runs alone in a network of its own (`unshare -rn`): an upstream that answers after a long time, and one whose machine is
- * gone when a kept connection carries the next request.
+ * Run in its own network namespace (`unshare -rn`): an upstream that answers after a long time, and one whose
+ * machine disappears before a kept connection carries the next request.
  */
 import { execFileSync } from 'node:child_process'
 import { createServer } from 'node:http'

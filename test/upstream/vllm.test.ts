@@ -1,4 +1,4 @@
-/** The adapter to vLLM, against what a real one said. */
+/** The vLLM adapter, tested with recorded answers of a real server. */
 import { describe, expect, it } from 'vitest'
 import { RequestContext } from '../../src/engine/index.ts'
 import type { GenerateRequest } from '../../src/request/index.ts'
@@ -15,7 +15,7 @@ import {
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 
 describe('vLLM', () => {
-  it('a recorded stream - its tokens, its cached tokens, its end', async () => {
+  it('a recorded stream - gives tokens, cached tokens and finish reason', async () => {
     const { engine, bodies } = await served('vllm', recorded('vllm', 'cmpl_stream'))
     const request = requestOf({ stop: { maxTokens: 3 } })
     const chunks = await chunksOf(engine, request)
@@ -35,7 +35,7 @@ describe('vLLM', () => {
     })
   })
 
-  it('a recorded stream of the other route - the same tokens, with log-probabilities by id', async () => {
+  it('a recorded stream of /inference/v1/generate - gives the same tokens, with log-probabilities by id', async () => {
     const { engine } = await served('vllm', recorded('vllm', 'generate_stream'))
     const request = requestOf({ output: { logprobs: 1 } })
     const chunks = await chunksOf(engine, request)
@@ -44,7 +44,7 @@ describe('vLLM', () => {
     expect(chunks[0]?.logprobs?.[0]).toMatchObject({ tokenId: 735, top: [{ tokenId: 735 }] })
   })
 
-  it('the other route where it is on - is asked, but not for structured output', async () => {
+  it('/inference/v1/generate if available - is used, except for structured output', async () => {
     const server = await fakeServer((request) => {
       const about = ABOUT['vllm']?.[`${request.method} ${request.path}`]
       if (about !== undefined) return responseOf('vllm', about)
@@ -63,7 +63,7 @@ describe('vLLM', () => {
     expect(paths).toEqual(['/inference/v1/generate', '/inference/v1/generate', '/v1/completions'])
   })
 
-  it('names of log-probabilities on the OpenAI route - are ids', async () => {
+  it('token names of log-probabilities on the OpenAI route - are converted to ids', async () => {
     const choice = (rest: object) => ({ choices: [{ index: 0, ...rest }] })
     const { engine } = await served('vllm', () =>
       eventResponse([
@@ -93,13 +93,13 @@ describe('vLLM', () => {
     ])
   })
 
-  it('without a maximum - the rest of the context, not the 16 tokens of the server', async () => {
+  it("without max_tokens - the rest of the context is requested, not the server's default of 16", async () => {
     const { engine, bodies } = await served('vllm', recorded('vllm', 'cmpl_stream'))
     await chunksOf(engine, requestOf({ stop: {} }))
     expect(bodies()[0]).toMatchObject({ max_tokens: 4096 - 27 })
   })
 
-  it('salt, adapter, rank, minimum - are said in its words', async () => {
+  it("salt, adapter, rank, minimum - are sent in vLLM's fields", async () => {
     const { engine, bodies, server } = await served('vllm', recorded('vllm', 'cmpl_stream'))
     await chunksOf(
       engine,
@@ -118,7 +118,7 @@ describe('vLLM', () => {
     expect(server.seen.at(-1)?.headers['x-data-parallel-rank']).toBe('3')
   })
 
-  it('a server that gives up - the request may go on elsewhere', async () => {
+  it('a server that aborts - the request may migrate', async () => {
     const { engine } = await served('vllm', () =>
       eventResponse([{ choices: [{ token_ids: [7], finish_reason: 'abort' }] }, 'data: [DONE]']),
     )
@@ -126,10 +126,10 @@ describe('vLLM', () => {
   })
 })
 
-describe('vLLM, prefill and decode apart', () => {
+describe('vLLM, separate prefill and decode', () => {
   const isParams = { do_remote_prefill: true, remote_block_ids: [[7, 8, 9, 10]] }
 
-  it('prefill - one whole token, asked to keep its blocks, without what a leg of one token cannot have', async () => {
+  it('prefill - generates one token, keeps its blocks, and omits fields that need more tokens', async () => {
     const { engine, bodies } = await served('vllm', recorded('vllm-nixl-pd', '10_cmpl_prefill'), {
       mode: 'prefill',
     })
@@ -154,7 +154,7 @@ describe('vLLM, prefill and decode apart', () => {
       prefillResult: { engineParams: { vllm_kv_transfer: { params: isParams, epochMs } } },
     })
 
-  it('decode - the parameters as they came, and never a second time', async () => {
+  it('decode - sends the transfer parameters unchanged, and never twice', async () => {
     let asked = 0
     const { engine, bodies } = await served(
       'vllm',
@@ -174,7 +174,7 @@ describe('vLLM, prefill and decode apart', () => {
   it.each([
     [19_000, true],
     [21_000, false],
-  ])('parameters %i ms old - are used: %s', async (age, isUsed) => {
+  ])('transfer parameters that are %i ms old - are used: %s', async (age, isUsed) => {
     const { engine, bodies } = await served('vllm', recorded('vllm', 'cmpl_stream'), {
       mode: 'decode',
     })
@@ -187,7 +187,7 @@ describe('vLLM, prefill and decode apart', () => {
     [4_718_592, true],
     [0, false],
   ])(
-    'a server that tells 0 cached tokens, with %i bytes more on its counter - KV moved: %s',
+    '0 cached tokens reported and %i bytes transferred - KV was transferred: %s',
     async (bytes, moved) => {
       let fetched = 1000
       const server = await fakeServer((request) => {
@@ -218,7 +218,7 @@ describe('vLLM, prefill and decode apart', () => {
     ['no lists of blocks', { do_remote_prefill: true, remote_block_ids: null }],
     ['nothing at all', null],
     ['a number that JavaScript would change', { ...isParams, remote_port: 2 ** 60 }],
-  ])('a prefill leg that leaves %s - hands nothing over', async (_name, params) => {
+  ])('a prefill leg that returns %s - no hand-over', async (_name, params) => {
     const { engine } = await served(
       'vllm',
       () =>
@@ -232,13 +232,13 @@ describe('vLLM, prefill and decode apart', () => {
     expect(chunk?.prefillResult).toBeUndefined()
   })
 
-  it('a server without KV events - is said, as routing then only believes', async () => {
+  it('a server without KV events - is reported, because routing then only assumes cached blocks', async () => {
     const notes: string[] = []
     await served('vllm', () => undefined, { onNote: (note) => notes.push(note) })
     expect(notes).toEqual([expect.stringContaining('publishes no KV events')])
   })
 
-  it('a client that leaves between the legs - the decode server hears of the request all the same', async () => {
+  it('a client that disconnects between the legs - the decode server gets the request nevertheless', async () => {
     let isClosed = false
     const { engine, bodies } = await served(
       'vllm',
