@@ -58,7 +58,7 @@ describe('UpstreamClient', () => {
     expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(1)
   })
 
-  it(`reuse: false` - is sent as Connection: close, and a new connection is used, async () => {
+  it('`reuse: false` - is sent as Connection: close, and a new connection is used', async () => {
     const server = await served(({ socket }) => (socket.write(KEPT), null))
     const client = clientOf(server.url)
     for (let i = 0; i < 2; i++) await fetchWhole(client, { ...GET, reuse: false }, SOON)
@@ -95,7 +95,7 @@ describe('UpstreamClient', () => {
     expect(server.seen.length).toBe(2)
   })
 
-  it(`retries: false` - one attempt, async () => {
+  it('`retries: false` - one attempt', async () => {
     const server = await served(({ socket }) => (socket.destroy(), null))
     await errorOf(fetchWhole(clientOf(server.url), { ...GET, retries: false }, SOON))
     expect(server.seen.length).toBe(1)
