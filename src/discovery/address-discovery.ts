@@ -28,6 +28,8 @@ export interface AddressDiscoveryOptions {
   /** Reports the worker's card now and at every change, until it is closed or the worker is lost. */
   readonly follow: (address: HostPort, listener: FollowListener) => { close(): void }
   /** Called when the addresses are not needed any more. */
+  /** Called before a watch: throws `config.invalid` where there can never be any addresses. */
+  readonly refuse?: () => void
   readonly onClose?: () => void
   /** A worker that could not be reached for this time has left. */
   readonly ttlMs?: number
@@ -52,6 +54,7 @@ export class AddressDiscovery implements Discovery {
   }
 
   async watch(observer: DiscoveryObserver): Promise<DiscoveryWatch> {
+    this.#options.refuse?.()
     const watch = new AddressWatch(this.#options, observer)
     this.#watches.add(watch)
     await watch.open()

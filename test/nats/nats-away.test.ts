@@ -1,9 +1,11 @@
 /**
  * Processes that are started while NATS is away or mistyped: they say so, end when they are told to, and join when it comes.
  */
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { freePort } from '../free-port.ts'
-import { startBaton } from '../running-server.ts'
+import { runBaton, startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
@@ -31,6 +33,42 @@ describe('NATS is away at the start', () => {
     expect(await baton.ended).toBe(0)
     expect(baton.printed()).not.toContain('internal error')
   })
+
+  it.skipIf(NATS_VERSION === null)(
+    'credentials that cannot be read as such - one sentence and exit code 2',
+    async () => {
+      const server = await NatsServer.start()
+      onTestFinished(() => server.close())
+      const creds = fileURLToPath(import.meta.url)
+      for (const args of [FRONTEND, WORKER]) {
+        const { exitCode, printed } = await runBaton([
+          ...args,
+          '--discovery',
+          `${server.url}?creds=${creds}`,
+        ])
+        expect([exitCode, printed]).toEqual([2, expect.stringContaining('credentials')])
+      }
+    },
+  )
+
+  it.skipIf(NATS_VERSION === null)(
+    'a NATS server without JetStream - the log says so; SIGTERM ends it at once',
+    async () => {
+      const port = await freePort()
+      const nats = spawn('nats-server', ['-a', '127.0.0.1', '-p', String(port)], {
+        stdio: 'ignore',
+      })
+      onTestFinished(() => void nats.kill('SIGKILL'))
+      for (const args of [FRONTEND, WORKER]) {
+        const where = ['--discovery', `nats://127.0.0.1:${port}`]
+        const baton = await startBaton([...args, ...where], /^/)
+        onTestFinished(() => void baton.process.kill('SIGKILL'))
+        await expect.poll(baton.printed, SOON).toContain('jetstream is not enabled')
+        baton.process.kill('SIGTERM')
+        expect(await baton.ended).toBe(0)
+      }
+    },
+  )
 
   it.skipIf(NATS_VERSION === null)('they meet when it comes', async () => {
     const server = await NatsServer.start()

@@ -12,6 +12,7 @@ import type { Discovery } from '../discovery.ts'
 import { FileDiscovery } from '../file-discovery.ts'
 import { hostPortOf, invalidFor } from '../host-port.ts'
 import type { HostPort } from '../host-port.ts'
+import { refuseOutsideCluster } from '../kubernetes/kubernetes-api.ts'
 import { PodWatch } from '../kubernetes/pod-watch.ts'
 import { MemoryDiscovery } from '../memory-discovery.ts'
 import { parseNatsAddress } from '../nats/nats-address.ts'
@@ -89,6 +90,7 @@ export function openAddress(address: DiscoveryAddress, context: DiscoveryContext
       const pods = new PodWatch(address)
       return new AddressDiscovery({
         addresses: () => pods.addresses(),
+        refuse: refuseOutsideCluster,
         follow: context.follow(),
         onClose: () => pods.close(),
       })

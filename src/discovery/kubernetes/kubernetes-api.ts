@@ -100,10 +100,18 @@ export class KubernetesApi {
   }
 }
 
+/** Throws `config.invalid`. */
+export function refuseOutsideCluster(): void {
+  apiOfCluster()
+}
+
 function apiOfCluster(): { readonly host: string; readonly port: number } {
   const host = process.env['KUBERNETES_SERVICE_HOST']
   if (host === undefined) {
-    throw new BatonError('config.invalid', 'this process does not run in a Kubernetes cluster')
+    throw new BatonError(
+      'config.invalid',
+      '--discovery kubernetes: this process does not run in a Kubernetes cluster (KUBERNETES_SERVICE_HOST is not set)',
+    )
   }
   return { host, port: Number(process.env['KUBERNETES_SERVICE_PORT'] ?? 443) }
 }

@@ -42,9 +42,16 @@ export class NatsSession {
   #bucket: KV | null = null
   #awaySince: string | null = 'not connected yet'
   #closed = false
+  #endOpening: (why: BatonError) => void = () => undefined
+  /** Rejects when the session is closed. */
+  readonly #closing = new Promise<never>((_, reject) => {
+    this.#endOpening = reject
+  })
 
   constructor(options: NatsSessionOptions) {
     this.#options = options
+    // Nobody may wait for it.
+    this.#closing.catch(() => undefined)
   }
 
   get isUp(): boolean {
@@ -68,7 +75,7 @@ export class NatsSession {
 
   /** Waits for a server; rejects with `config.invalid` when it refuses this process. Idempotent. */
   open(): Promise<void> {
-    this.#opening ??= this.#open()
+    this.#opening ??= Promise.race([this.#open(), this.#closing])
     return this.#opening
   }
 
@@ -103,7 +110,8 @@ export class NatsSession {
   async close(): Promise<void> {
     this.#closed = true
     this.#users.clear()
-    await this.#opening?.catch(() => undefined)
+    // An attempt to connect that is under way is not awaited; it closes its connection itself.
+    this.#endOpening(unavailable('the connection was closed'))
     const connection = this.#connection
     this.#connection = null
     this.#bucket = null
@@ -115,6 +123,7 @@ export class NatsSession {
     while (!this.#closed) {
       try {
         const connection = await connect(await this.#connectOptions())
+        if (this.#closed) return await connection.close()
         this.#connection = connection
         void this.#follow(connection)
         await this.#prepare()
@@ -122,7 +131,7 @@ export class NatsSession {
       } catch (thrown) {
         if (thrown instanceof BatonError) throw thrown
         const why = messageOf(thrown)
-        if (/authorization|authentication|permissions/i.test(why)) {
+        if (/authorization|authentication|permissions|credentials/i.test(why)) {
           const text = `NATS at ${this.#options.address.servers.join()} refuses the connection: ${why}`
           throw new BatonError('config.invalid', text, { cause: thrown })
         }
