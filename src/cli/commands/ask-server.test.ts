@@ -3,7 +3,7 @@ import { createServer as createHttpServer } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { askServer } from './ask-server.ts'
+import { askServer, serverUrl } from './ask-server.ts'
 import { noServer } from './no-server.ts'
 
 const pem = (name: string): Buffer =>
@@ -25,6 +25,25 @@ async function saidOf(server: Server, urlOf: (port: number) => string): Promise<
 
 const onHttps = (port: number): string => `https://127.0.0.1:${port}`
 const onHttp = (port: number): string => `http://127.0.0.1:${port}`
+
+describe('the address of a server', () => {
+  it.each([
+    'http://127.0.0.1:8000',
+    'http://127.0.0.1:8000/',
+    'http://127.0.0.1:8000/v1',
+    'http://127.0.0.1:8000/v1/',
+  ])('%s - is the same server in each of its forms', (given) => {
+    expect(serverUrl(given)).toBe('http://127.0.0.1:8000')
+  })
+
+  it('a path before /v1 - is kept', () => {
+    expect(serverUrl('https://proxy.example/models/v1')).toBe('https://proxy.example/models')
+  })
+
+  it.each(['127.0.0.1:8000', 'ftp://x', ''])('%j - is refused', (given) => {
+    expect(() => serverUrl(given)).toThrow('expected the address of a server')
+  })
+})
 
 describe('messages for a server that cannot be asked', () => {
   it('a certificate that is not trusted here - the message says what to do', async () => {

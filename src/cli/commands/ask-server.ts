@@ -14,7 +14,10 @@ export function serverOption(what = 'the server'): Option {
   )
 }
 
-/** Throws `config.invalid` when `given` is not an http:// or https:// address. */
+/**
+ * The address before `/v1/…`. SDKs call their base URL the same with `/v1` behind it, so both forms are accepted. Throws
+ * `config.invalid` when `given` is not an http:// or https:// address.
+ */
 export function serverUrl(given: unknown): string {
   const url = String(given)
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
@@ -23,7 +26,7 @@ export function serverUrl(given: unknown): string {
       `--url: ${url} is invalid: expected the address of a server, for example http://127.0.0.1:8000`,
     )
   }
-  return url
+  return url.replace(/\/+$/, '').replace(/\/v1$/, '')
 }
 
 /** The `authorization` header with the key in `BATON_API_KEY`; empty when the variable is not set. */
