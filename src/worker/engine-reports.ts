@@ -14,7 +14,7 @@ import { KvEventPublisher } from './kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
 
 /** Maximum number of distinct faults that are reported. */
-const FAULTS_TOLD_MAX = 64
+const FAULTS_REPORTED_MAX = 64
 
 export class EngineReports {
   readonly #kvEvents: KvEventPublisher
@@ -22,7 +22,7 @@ export class EngineReports {
   readonly #onFault: (error: BatonError) => void
   readonly #onUnavailable: (reason: BatonError | null) => void
   /** Faults reported so far, because an engine repeats the same fault with every step. */
-  readonly #told = new Set<string>()
+  readonly #reportedFaults = new Set<string>()
   #uplink: WorkerUplink | undefined
   #count = 0
 
@@ -65,7 +65,7 @@ export class EngineReports {
         this.#count++
         const fault = loadReportFault(report)
         if (fault === null) this.#load.publish(report)
-        else this.#tell('a load report', fault)
+        else this.#reportFault('a load report', fault)
       },
       unavailable: (reason) => this.#onUnavailable(reason),
     }
@@ -74,7 +74,7 @@ export class EngineReports {
   #publish(dpRank: number, events: readonly KvEvent[]): void {
     const wrongRank = rankFault(dpRank)
     if (wrongRank !== null || !Array.isArray(events)) {
-      this.#tell('KV events', wrongRank ?? 'not a list')
+      this.#reportFault('KV events', wrongRank ?? 'not a list')
       return
     }
     const sound = this.#soundIn(events)
@@ -84,7 +84,7 @@ export class EngineReports {
   #soundIn(events: readonly KvEvent[]): KvEvent[] {
     return events.filter((event) => {
       const fault = kvEventFault(event)
-      if (fault !== null) this.#tell('a KV event', fault)
+      if (fault !== null) this.#reportFault('a KV event', fault)
       return fault === null
     })
   }
@@ -94,16 +94,16 @@ export class EngineReports {
     try {
       const held = heldKv(dpRank)
       if (Array.isArray(held)) return this.#soundIn(held)
-      this.#tell('a list of held blocks', 'not a list')
+      this.#reportFault('a list of held blocks', 'not a list')
     } catch (thrown) {
-      this.#tell('a list of held blocks', BatonError.from(thrown).message)
+      this.#reportFault('a list of held blocks', BatonError.from(thrown).message)
     }
     return []
   }
 
-  #tell(what: string, fault: string): void {
-    if (this.#told.size >= FAULTS_TOLD_MAX || this.#told.has(fault)) return
-    this.#told.add(fault)
+  #reportFault(what: string, fault: string): void {
+    if (this.#reportedFaults.size >= FAULTS_REPORTED_MAX || this.#reportedFaults.has(fault)) return
+    this.#reportedFaults.add(fault)
     const text = `the engine made ${what} that cannot be true and is left out: ${fault}`
     this.#onFault(new BatonError('backend.contract_violation', text))
   }

@@ -96,8 +96,8 @@ function sizeOf(event: KvEvent): number {
 function newsFor(rank: Rank, events: readonly KvEvent[]): KvEvent[] {
   const news: KvEvent[] = []
   for (const event of events) {
-    const told = applyTo(rank, event)
-    if (told !== null) news.push(told)
+    const newEvent = applyTo(rank, event)
+    if (newEvent !== null) news.push(newEvent)
   }
   return news
 }

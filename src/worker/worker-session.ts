@@ -176,7 +176,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   #countOutput({ tokenIds, text, usage }: Chunk): void {
     const hasText = text !== undefined && text !== ''
     if (tokenIds.length === 0 && !hasText) return
-    if (this.#firstTokenMs === null) this.#tellStart()
+    if (this.#firstTokenMs === null) this.#reportStart()
     this.#tokenCount = hasText
       ? (usage?.completionTokens ?? this.#tokenCount + 1)
       : this.#tokenCount + tokenIds.length
@@ -226,7 +226,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   }
 
   /** Reports the times at the first token. */
-  #tellStart(): void {
+  #reportStart(): void {
     const { clock, observe, reply, request } = this.#options
     const nowMs = clock.nowMs()
     this.#firstTokenMs = nowMs
@@ -252,7 +252,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
     // The prompt may have been computed without producing a token.
-    if (isPrefillDone && this.#firstTokenMs === null) this.#tellStart()
+    if (isPrefillDone && this.#firstTokenMs === null) this.#reportStart()
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 

@@ -211,7 +211,7 @@ export class Worker implements WorkerHandler {
 
   /** Shuts down in order and within one budget. Idempotent; waits for a start in progress. */
   stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
-    this.#stopping ??= this.#takeDown(shutdownOf(this.#options, overrides))
+    this.#stopping ??= this.#shutDown(shutdownOf(this.#options, overrides))
     return this.#stopping
   }
 
@@ -271,7 +271,7 @@ export class Worker implements WorkerHandler {
     )
   }
 
-  async #takeDown(config: ShutdownConfig): Promise<ShutdownReport> {
+  async #shutDown(config: ShutdownConfig): Promise<ShutdownReport> {
     const wasInit = this.#state === 'init'
     await this.#endStarting(config.totalMs)
     const hasFailed = this.#state === 'start-failed'

@@ -54,8 +54,9 @@ export async function checkQuiescence({ engine, report }: ConformanceSubject): P
     return
   }
   try {
-    const told: unknown = engine.isQuiescent()
-    if (typeof told !== 'boolean' && told !== null) report.fail('quiescence-wrong', shown(told))
+    const isQuiescent: unknown = engine.isQuiescent()
+    if (typeof isQuiescent !== 'boolean' && isQuiescent !== null)
+      report.fail('quiescence-wrong', shown(isQuiescent))
   } catch (error) {
     report.fail('quiescence-wrong', messageOf(error))
   }

@@ -20,9 +20,9 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
     report.fail('metrics-failed', messageOf(error))
     return
   }
-  const odd = readings.map(oddIn).find((found) => found !== undefined)
-  if (odd !== undefined) {
-    report.fail('metrics-invalid', odd)
+  const invalidMetric = readings.map(invalidMetricOf).find((found) => found !== undefined)
+  if (invalidMetric !== undefined) {
+    report.fail('metrics-invalid', invalidMetric)
     return
   }
   const [first = '', second = ''] = readings.slice(0, 2).map(familiesOf)
@@ -32,7 +32,7 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
 }
 
 /** The first invalid metric of a reading. */
-function oddIn(metrics: readonly EngineMetric[]): string | undefined {
+function invalidMetricOf(metrics: readonly EngineMetric[]): string | undefined {
   if (!Array.isArray(metrics)) return '`metrics` did not return a list'
   const seen = new Set<string>()
   for (const [index, metric] of (metrics as readonly EngineMetric[]).entries()) {

@@ -18,13 +18,13 @@ interface PolicyParts {
 }
 
 export function checkPolicyParts({ scorers, filters, picker }: PolicyParts): void {
-  const taken = new Set<string>([...BLOCK_TERMS, ...TIME_TERMS].map(({ name }) => name))
+  const usedNames = new Set<string>([...BLOCK_TERMS, ...TIME_TERMS].map(({ name }) => name))
   for (const scorer of scorers) {
     checkScorer(scorer)
-    if (taken.has(scorer.name)) {
+    if (usedNames.has(scorer.name)) {
       throw invalid(`scorer '${scorer.name}'`, 'a name that no other term of the cost has', 'name')
     }
-    taken.add(scorer.name)
+    usedNames.add(scorer.name)
   }
   for (const filter of filters) {
     if (typeof filter !== 'function') throw invalid('a filter', 'a function', 'filters')

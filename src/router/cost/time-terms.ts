@@ -54,7 +54,7 @@ export const TIME_TERMS = [
     of: (candidate) => {
       const { joinShare, waitingRequests, firstRequests } = candidate
       const joined = joinShare * firstRequests * tokensMs(candidate)
-      return joined + (1 - joinShare) * waitingRequests * apartMs(candidate)
+      return joined + (1 - joinShare) * waitingRequests * separateStepMs(candidate)
     },
   },
   {
@@ -78,10 +78,10 @@ export const TIME_TERMS = [
     help: 'delay of the requests that decode there while this prompt is computed, now or after their own prefill',
     of: (candidate) => {
       const { joinShare, runningRequests, firstRequests } = candidate
-      const apart = (1 - joinShare) * apartMs(candidate)
-      const added = joinShare * tokensMs(candidate) + apart
+      const separateMs = (1 - joinShare) * separateStepMs(candidate)
+      const added = joinShare * tokensMs(candidate) + separateMs
       const stay = candidate.phase === 'prefill' ? 0 : firstRequests
-      return runningRequests * added + stay * apart
+      return runningRequests * added + stay * separateMs
     },
   },
   {
@@ -177,7 +177,7 @@ function tokensMs(candidate: Candidate): number {
  * Time that the prompt takes of the rank if it is computed in a step of its own. If other prompts are already queued
  * for such a step, the step's fixed cost is not added.
  */
-function apartMs(candidate: Candidate): number {
+function separateStepMs(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
   return (candidate.waitingRequests > 0 ? 0 : candidate.prefillMs) + tokensMs(candidate)
 }

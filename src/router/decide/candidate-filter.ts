@@ -25,8 +25,8 @@ export class CandidateFilter {
   gather(scope: DecisionScope, candidates: Int32Array): number {
     const { table, config } = this.#pool
     const { live } = table
-    const anybody = isUnconstrained(scope.constraints, table) && config.filters.length === 0
-    if (anybody && !table.hasExclusions) {
+    const isOpenToAll = isUnconstrained(scope.constraints, table) && config.filters.length === 0
+    if (isOpenToAll && !table.hasExclusions) {
       for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
       return live.length
     }

@@ -75,13 +75,13 @@ export class PlaceForecasts {
     const first = (backlog.open[slot] as number) - waiting
     // A request whose prompt is computed now goes on to decode on the same rank, except on a prefill worker.
     const stay = phase === 'prefill' ? 0 : first
-    const apartMs = waiting > 0 ? tokensMs : startMs + tokensMs
+    const separateMs = waiting > 0 ? tokensMs : startMs + tokensMs
     const before = pace.waitShare * backlog.waitMs(slot, nowMs, startMs) + pace.stepShare * stepMs
     return {
       waitMs: this.#placeMs(slot) + before,
       promptMs: startMs + tokensMs,
       othersMs:
-        (first + running) * join * tokensMs + (stay + waiting + running) * (1 - join) * apartMs,
+        (first + running) * join * tokensMs + (stay + waiting + running) * (1 - join) * separateMs,
     }
   }
 

@@ -94,9 +94,9 @@ export class DisaggregatedRequest implements RequestHandle {
   // Prefill
 
   #placePrefill(): void {
-    this.#tell(legQueued(this.#request, 'prefill', this.#parts.clock.nowMs()))
-    const useless = prefillsWithoutPartner(this.#parts, this.#request)
-    const excluded = [...this.#failedPrefills, ...useless]
+    this.#emitPhase(legQueued(this.#request, 'prefill', this.#parts.clock.nowMs()))
+    const unpaired = prefillsWithoutPartner(this.#parts, this.#request)
+    const excluded = [...this.#failedPrefills, ...unpaired]
     const wanted = prefillRequest(withoutWorkers(this.#request, excluded))
     this.#stopWaiting = this.#parts.prefill.acquire(
       wanted,
@@ -135,7 +135,7 @@ export class DisaggregatedRequest implements RequestHandle {
    */
   #firstSink(handOver: HandOver, workerId: WorkerId): PrefillSink {
     return new PrefillSink({
-      onPhase: (event) => this.#tell(event),
+      onPhase: (event) => this.#emitPhase(event),
       onMeeting: (result) => {
         // The prefill continues; from here on the first failure ends both legs.
         if (this.#cancelled === null && !this.#ended) {
@@ -163,7 +163,7 @@ export class DisaggregatedRequest implements RequestHandle {
   /** The sink of a prefill leg that runs in parallel with decode from the beginning. */
   #besideSink(handOver: HandOver): PrefillSink {
     return new PrefillSink({
-      onPhase: (event) => this.#tell(event),
+      onPhase: (event) => this.#emitPhase(event),
       onDone: (_chunk, result) => {
         this.#prefillLeg = null
         // Decode meets prefill by bootstrap and does not need the offer.
@@ -311,7 +311,7 @@ export class DisaggregatedRequest implements RequestHandle {
     // Counted once: a second attempt follows when the first prefill worker was lost.
     if (!this.#isDisaggregated) this.#parts.onDisaggregated()
     this.#isDisaggregated = true
-    this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
+    this.#emitPhase({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
     decode.place()
   }
 
@@ -320,7 +320,7 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   /** The client's sink is not called after its end. */
-  #tell(event: PhaseEvent): void {
+  #emitPhase(event: PhaseEvent): void {
     if (!this.#ended) this.#sink.onPhase?.(event)
   }
 

@@ -59,8 +59,8 @@ export class Leg implements ReplySink, RequestHandle {
   #started = false
   #tokens = 0
   /** Token count at which the booking is updated next, and token count of the last update. */
-  #tellAt = 1
-  #tokensTold = 0
+  #bookAt = 1
+  #tokensBooked = 0
   #tokensSeen = 0
   readonly #parts: LegParts
   #handle: RequestHandle | null = null
@@ -90,7 +90,7 @@ export class Leg implements ReplySink, RequestHandle {
     if (this.#ended) return
     if (!this.#started) this.#firstItem()
     this.#tokens++
-    if (this.#tokens >= this.#tellAt) this.#tellOutput()
+    if (this.#tokens >= this.#bookAt) this.#bookOutput()
     this.#sink.onToken(tokenId)
   }
 
@@ -103,7 +103,7 @@ export class Leg implements ReplySink, RequestHandle {
     if (count > 0) {
       if (!this.#started) this.#firstItem()
       this.#tokens += count
-      if (this.#tokens >= this.#tellAt) this.#tellOutput()
+      if (this.#tokens >= this.#bookAt) this.#bookOutput()
     }
     if (chunk.finish === 'cancelled' && this.#cancelled === null) {
       this.#fail(
@@ -116,7 +116,7 @@ export class Leg implements ReplySink, RequestHandle {
     }
     if (chunk.finish !== undefined) {
       // A prefill worker may end with a hand-over and no token.
-      if (!this.#started && this.#start !== null) this.#tellPhases()
+      if (!this.#started && this.#start !== null) this.#reportPhases()
       this.#compare(chunk)
       this.#end(null)
     }
@@ -158,7 +158,7 @@ export class Leg implements ReplySink, RequestHandle {
     this.#started = true
     const { router, booking, selection } = this.#parts
     router.prefillDone(booking)
-    this.#tellPhases()
+    this.#reportPhases()
     if (selection.phase === 'prefill' || this.#cancelled !== null) return
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
   }
@@ -167,7 +167,7 @@ export class Leg implements ReplySink, RequestHandle {
    * Reports the phases at the first token, when the start time on the engine is known; without a report from the
    * worker the dispatch time is used.
    */
-  #tellPhases(): void {
+  #reportPhases(): void {
     if (this.#sink.onPhase === undefined) return
     const { clock, selection } = this.#parts
     const { phase, workerId } = selection
@@ -186,11 +186,11 @@ export class Leg implements ReplySink, RequestHandle {
     this.#sink.onPhase({ kind: 'prefillDone', phase, workerId, elapsedMs, atMs })
   }
 
-  #tellOutput(): void {
+  #bookOutput(): void {
     const { router, booking } = this.#parts
-    const untilNext = router.output(booking, this.#tokens - this.#tokensTold)
-    this.#tokensTold = this.#tokens
-    this.#tellAt = this.#tokens + untilNext
+    const untilNext = router.output(booking, this.#tokens - this.#tokensBooked)
+    this.#tokensBooked = this.#tokens
+    this.#bookAt = this.#tokens + untilNext
   }
 
   #arm(delayMs: number, stage: string): void {

@@ -94,8 +94,8 @@ export class RankBacklog {
     const left = Math.abs((this.untilMs[slot] as number) - nowMs)
     const behind = Math.max(left, LATE_SHARE * (this.openMs[slot] as number))
     const share = this.joinShare(slot, nowMs)
-    const beside = Math.max((this.openMs[slot] as number) - startMs, 0)
-    return others + (1 - share) * behind + share * beside
+    const tokensMs = Math.max((this.openMs[slot] as number) - startMs, 0)
+    return others + (1 - share) * behind + share * tokensMs
   }
 
   /** Including requests without a first token. */

@@ -75,9 +75,9 @@ export class RankFactors {
   #set(slot: number): void {
     const count = this.#counts[slot] as number
     const belief = this.#beliefs[slot] as number
-    const apart = ((this.#logs[slot] as number) - count * belief) / (count + SHRINK)
+    const difference = ((this.#logs[slot] as number) - count * belief) / (count + SHRINK)
     const chance = NOISE_LOG / Math.sqrt(count + 1)
-    const shown = Math.sign(apart) * Math.max(Math.abs(apart) - chance, 0)
+    const shown = Math.sign(difference) * Math.max(Math.abs(difference) - chance, 0)
     this.values[slot] = Math.exp(belief + shown)
   }
 

@@ -79,8 +79,8 @@ export class RankForecast {
   report(slot: number, report: LoadReport, nowMs: number): void {
     const table = this.#table
     const reported = report.runningRequests + report.queuedRequests
-    const told = (table.activeRequests[slot] as number) + (table.peerPrompts[slot] as number)
-    const others = Math.max(reported - told, 0)
+    const known = (table.activeRequests[slot] as number) + (table.peerPrompts[slot] as number)
+    const others = Math.max(reported - known, 0)
     const toldTokens =
       (table.activePrefillTokens[slot] as number) + (table.peerPromptTokens[slot] as number)
     const excess = report.prefillTokensInFlight - toldTokens

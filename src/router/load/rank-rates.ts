@@ -311,9 +311,9 @@ export class RankRates {
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
     // Logarithms, so that too long and too short count alike; a linear relative error of too short a
     // prediction never exceeds 1.
-    const apart = Math.abs(Math.log(Math.max(predicted, 1) / Math.max(elapsedMs, 1)))
+    const logError = Math.abs(Math.log(Math.max(predicted, 1) / Math.max(elapsedMs, 1)))
     // Limited: a single broken connection is not a change of speed.
-    const bounded = Math.min(apart, ERROR_LOG_MAX)
+    const bounded = Math.min(logError, ERROR_LOG_MAX)
     const isGuess = !this.predicts
     if (!isGuess) {
       this.#errorLogs = ERROR_FADE * this.#errorLogs + bounded

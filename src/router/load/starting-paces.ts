@@ -11,14 +11,14 @@ const STEP_CONTEXT_TOKENS = 8000
 /** The median moves as ranks join and leave; if by less than this (natural log.), the ranks are not compared again. */
 const MOVED_LOG = 0.01
 
-interface Told {
+interface ReportedPace {
   readonly pace: EnginePace
   readonly promptLog: number
   readonly stepLog: number
 }
 
 export class StartingPaces {
-  readonly #told = new Map<number, Told>()
+  readonly #reports = new Map<number, ReportedPace>()
   #promptLogs = 0
   #stepLogs = 0
   /** The median at the last comparison. */
@@ -27,7 +27,7 @@ export class StartingPaces {
   #stepMiddle = 0
 
   get count(): number {
-    return this.#told.size
+    return this.#reports.size
   }
 
   /**
@@ -43,20 +43,20 @@ export class StartingPaces {
   ): void {
     this.#forget(slot)
     if (pace === null) return
-    const told = toldOf(pace)
-    this.#told.set(slot, told)
-    this.#promptLogs += told.promptLog
-    this.#stepLogs += told.stepLog
+    const report = reportOf(pace)
+    this.#reports.set(slot, report)
+    this.#promptLogs += report.promptLog
+    this.#stepLogs += report.stepLog
     const isMoved = (!isLearned || !this.#hasMiddle) && this.#moveMiddle()
-    for (const [at, { promptLog, stepLog }] of isMoved ? this.#told : [[slot, told] as const])
+    for (const [at, { promptLog, stepLog }] of isMoved ? this.#reports : [[slot, report] as const])
       compare(at, promptLog - this.#promptMiddle, stepLog - this.#stepMiddle)
   }
 
   #moveMiddle(): boolean {
-    const { size } = this.#told
+    const { size } = this.#reports
     const [prompt, step] = [this.#promptLogs / size, this.#stepLogs / size]
-    const apart = [prompt - this.#promptMiddle, step - this.#stepMiddle]
-    if (this.#hasMiddle && apart.every((log) => Math.abs(log) < MOVED_LOG)) return false
+    const distances = [prompt - this.#promptMiddle, step - this.#stepMiddle]
+    if (this.#hasMiddle && distances.every((log) => Math.abs(log) < MOVED_LOG)) return false
     this.#hasMiddle = true
     this.#promptMiddle = prompt
     this.#stepMiddle = step
@@ -65,7 +65,7 @@ export class StartingPaces {
 
   /** The mean of all reported rates, scaled to the speed of the median rank. */
   middle(): EnginePace | null {
-    const { size } = this.#told
+    const { size } = this.#reports
     if (size === 0) return null
     const sum = {
       promptMs: 0,
@@ -74,7 +74,7 @@ export class StartingPaces {
       stepRequestMs: 0,
       stepContextTokenMs: 0,
     }
-    for (const { pace, promptLog, stepLog } of this.#told.values()) {
+    for (const { pace, promptLog, stepLog } of this.#reports.values()) {
       const [prompt, step] = [
         Math.exp(this.#promptMiddle - promptLog) / size,
         Math.exp(this.#stepMiddle - stepLog) / size,
@@ -89,15 +89,15 @@ export class StartingPaces {
   }
 
   #forget(slot: number): void {
-    const told = this.#told.get(slot)
-    if (told === undefined) return
-    this.#told.delete(slot)
-    this.#promptLogs -= told.promptLog
-    this.#stepLogs -= told.stepLog
+    const report = this.#reports.get(slot)
+    if (report === undefined) return
+    this.#reports.delete(slot)
+    this.#promptLogs -= report.promptLog
+    this.#stepLogs -= report.stepLog
   }
 }
 
-function toldOf(pace: EnginePace): Told {
+function reportOf(pace: EnginePace): ReportedPace {
   const { promptMs, promptTokenMs, stepMs, stepRequestMs, stepContextTokenMs } = pace
   return {
     pace,

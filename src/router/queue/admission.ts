@@ -177,7 +177,7 @@ export class Admission {
     const isClassFull = this.#queue.isClassFull(entry.queue, scope.workers)
     const last = this.#queue.last(isClassFull ? entry.queue : null) as Waiting | null
     if (last === null || !mayReplace(entry, last)) return refusal
-    this.#giveUp(last, refusal)
+    this.#drop(last, refusal)
     return this.#queue.add(entry.queue, entry, scope)
   }
 
@@ -224,7 +224,7 @@ export class Admission {
     while (this.#queue.requests > line) {
       const last = this.#queue.last() as Waiting | null
       if (last === null || last.strictPriority === FIRST) return
-      this.#giveUp(last, this.#overloaded(line))
+      this.#drop(last, this.#overloaded(line))
     }
   }
 
@@ -232,7 +232,7 @@ export class Admission {
     return entry.strictPriority === FIRST ? 0 : this.#queue.countAhead(entry)
   }
 
-  #giveUp(entry: Waiting, error: BatonError): void {
+  #drop(entry: Waiting, error: BatonError): void {
     entry.cancelTimers()
     if (this.#queue.remove(entry.queue, entry)) entry.waiter.onRefused(error)
   }

@@ -196,8 +196,9 @@ function membersOf<const Names extends string>(
   names: readonly Names[],
 ): Partial<Record<Names, unknown>> {
   if (!isRecord(value)) return refuse(name, value, 'an object or null')
-  const odd = Object.keys(value).find((key) => !names.some((known) => known === key))
-  if (odd !== undefined) refuse(`${name}.${odd}`, value[odd], 'left out: there is no such argument')
+  const unknownName = Object.keys(value).find((key) => !names.some((known) => known === key))
+  if (unknownName !== undefined)
+    refuse(`${name}.${unknownName}`, value[unknownName], 'left out: there is no such argument')
   return value as Partial<Record<Names, unknown>>
 }
 

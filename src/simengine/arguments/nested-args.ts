@@ -76,9 +76,9 @@ export function flatMockArgs(args: Args): Args {
   if (!isRecord(engine)) return refuse('engine', engine, 'an object')
   if (!isRecord(dynamo)) return refuse('dynamo', dynamo, 'an object')
   return {
-    ...taken(launch, '', OF_LAUNCH),
+    ...pickArgs(launch, '', OF_LAUNCH),
     ...engineArgs(engine),
-    ...taken(dynamo, 'dynamo.', OF_DYNAMO),
+    ...pickArgs(dynamo, 'dynamo.', OF_DYNAMO),
   }
 }
 
@@ -96,7 +96,7 @@ function engineArgs(engine: Args): Args {
   const engineType = oneOf('engine.backend', backend, ['vllm', 'sglang', 'trtllm'] as const)
   const bytes = transferBytes ?? cacheBytes
   return {
-    ...taken(rest, 'engine.', OF_ENGINE),
+    ...pickArgs(rest, 'engine.', OF_ENGINE),
     engine_type: engineType,
     ...(engineType === 'sglang' && sglang !== null ? { sglang } : {}),
     ...(engineType === 'trtllm' && trtllm !== null ? { trtllm } : {}),
@@ -106,7 +106,7 @@ function engineArgs(engine: Args): Args {
   }
 }
 
-function taken(args: Args, prefix: string, names: readonly string[]): Args {
+function pickArgs(args: Args, prefix: string, names: readonly string[]): Args {
   const flat: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(args)) {
     const path = `${prefix}${name}`
@@ -147,8 +147,11 @@ function offloadArgs(path: string, offload: unknown, cacheBytes: unknown): Args 
   const { scope, ...others } = offload
   const { num_host_blocks: blocks, d2h_bandwidth_gbps: out, h2d_bandwidth_gbps: back } = offload
   const known = ['num_host_blocks', 'd2h_bandwidth_gbps', 'h2d_bandwidth_gbps']
-  const odd = Object.keys(others).find((name) => !known.includes(name) && others[name] !== null)
-  if (odd !== undefined) refuse(`${path}.${odd}`, others[odd], 'left out: it is not modelled')
+  const unknownName = Object.keys(others).find(
+    (name) => !known.includes(name) && others[name] !== null,
+  )
+  if (unknownName !== undefined)
+    refuse(`${path}.${unknownName}`, others[unknownName], 'left out: it is not modelled')
   if (scope !== undefined) oneOf(`${path}.scope`, scope, ['dp_rank_local'])
   return {
     num_g2_blocks: countOf(`${path}.num_host_blocks`, blocks, 1),

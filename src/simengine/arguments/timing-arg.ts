@@ -82,7 +82,7 @@ function recordOf(name: string, value: unknown, keys: readonly string[]): Args {
 }
 
 function onlyThese(name: string, value: Args, keys: readonly string[]): void {
-  const odd = Object.keys(value).find((key) => !keys.includes(key))
-  if (odd !== undefined)
-    refuse(`${name}.${odd}`, value[odd], `left out: known are ${keys.join(', ')}`)
+  const unknownName = Object.keys(value).find((key) => !keys.includes(key))
+  if (unknownName !== undefined)
+    refuse(`${name}.${unknownName}`, value[unknownName], `left out: known are ${keys.join(', ')}`)
 }

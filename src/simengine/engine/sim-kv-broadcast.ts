@@ -46,8 +46,8 @@ export function kvBroadcastBatch(
   at: { readonly epochMs: number; readonly dpRank: number; readonly blockTokens: number },
   form: KvEventsForm = 'array',
 ): readonly unknown[] {
-  const told = events.map((event) => eventOf(event, at.blockTokens))
-  return [at.epochMs / 1000, form === 'map' ? told.map(mapOf) : told, at.dpRank]
+  const encoded = events.map((event) => eventOf(event, at.blockTokens))
+  return [at.epochMs / 1000, form === 'map' ? encoded.map(mapOf) : encoded, at.dpRank]
 }
 
 const FIELDS: Readonly<Record<string, readonly string[]>> = {

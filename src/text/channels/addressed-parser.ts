@@ -51,7 +51,7 @@ export class AddressedParser implements OutputParser {
     const events: OutputEvent[] = []
     this.#take(this.#held, events)
     this.#held = ''
-    this.#giveUpHeader(events)
+    this.#abandonHeader(events)
     events.push(...this.#calls.flush(isCut))
     return events
   }
@@ -61,7 +61,7 @@ export class AddressedParser implements OutputParser {
     if (this.#place === 'body') this.#emit(text, events)
     else {
       this.#header += text
-      if (this.#place === 'begin' && !mayBeAddress(this.#header)) this.#giveUpHeader(events)
+      if (this.#place === 'begin' && !mayBeAddress(this.#header)) this.#abandonHeader(events)
     }
   }
 
@@ -74,7 +74,7 @@ export class AddressedParser implements OutputParser {
       this.#place = 'body'
       return
     }
-    this.#giveUpHeader(events)
+    this.#abandonHeader(events)
     this.#kind = 'text'
     if (marker === START) this.#place = 'header'
   }
@@ -85,7 +85,7 @@ export class AddressedParser implements OutputParser {
   }
 
   /** The possible header at the very beginning turned out to be text; any other incomplete header is dropped. */
-  #giveUpHeader(events: OutputEvent[]): void {
+  #abandonHeader(events: OutputEvent[]): void {
     const text = this.#place === 'begin' ? this.#header : ''
     this.#place = 'body'
     this.#header = ''

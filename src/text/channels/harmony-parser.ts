@@ -47,7 +47,7 @@ export class HarmonyParser implements OutputParser {
     const events: OutputEvent[] = []
     this.#take(this.#held, events)
     this.#held = ''
-    this.#giveUpHeader(events)
+    this.#abandonHeader(events)
     this.#endMessage(events)
     return events
   }
@@ -57,7 +57,7 @@ export class HarmonyParser implements OutputParser {
     if (this.#place === 'body') this.#emit(text, events)
     else {
       this.#header += text
-      if (this.#place === 'begin' && !mayBeRecipient(this.#header)) this.#giveUpHeader(events)
+      if (this.#place === 'begin' && !mayBeRecipient(this.#header)) this.#abandonHeader(events)
     }
   }
 
@@ -74,7 +74,7 @@ export class HarmonyParser implements OutputParser {
       this.#place = 'header'
       this.#header = isInHeader ? marker : ''
     } else {
-      this.#giveUpHeader(events)
+      this.#abandonHeader(events)
       this.#endMessage(events)
     }
   }
@@ -87,7 +87,7 @@ export class HarmonyParser implements OutputParser {
   }
 
   /** The possible header at the very beginning turned out to be text; any other incomplete header is dropped. */
-  #giveUpHeader(events: OutputEvent[]): void {
+  #abandonHeader(events: OutputEvent[]): void {
     const text = this.#place === 'begin' ? this.#header : ''
     this.#place = 'body'
     this.#header = ''

@@ -76,7 +76,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     }
     this.#held += text
     while (this.#step()) continue
-    return this.#taken()
+    return this.#takeEvents()
   }
 
   flush(isCut?: boolean): readonly OutputEvent[] {
@@ -89,7 +89,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     if (this.#callCount === 0 && this.#blanks !== '')
       this.#events.push({ kind: 'text', text: this.#blanks })
     this.#blanks = ''
-    return this.#taken()
+    return this.#takeEvents()
   }
 
   start(name: string): void {
@@ -106,7 +106,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     this.#events.push({ kind: 'tool-call-end', index: this.#callCount - 1 })
   }
 
-  #taken(): readonly OutputEvent[] {
+  #takeEvents(): readonly OutputEvent[] {
     const events = this.#events
     this.#events = []
     return events
@@ -183,7 +183,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     const scan = closing.scan(this.#held)
     const rest = scan.kind === 'text' ? scan.text : scan.before
     if (!reader.isInArguments) {
-      this.#giveUnclaimed(section)
+      this.#emitUnclaimed(section)
       this.#text(rest)
     } else if (rest !== '') this.arguments(rest)
     this.#held = scan.kind === 'text' ? scan.held : scan.after
@@ -215,11 +215,11 @@ export class ToolCallParser implements OutputParser, CallSink {
   #endSection(section: OpenSection, close: string): void {
     this.#place = { kind: 'text' }
     section.reader.end(this, '')
-    this.#giveUnclaimed(section)
+    this.#emitUnclaimed(section)
     if (this.#callCount === section.callsBefore) this.#text(close)
   }
 
-  #giveUnclaimed(section: OpenSection): void {
+  #emitUnclaimed(section: OpenSection): void {
     if (section.isGiven) return
     section.isGiven = true
     const hasCalls = this.#callCount > section.callsBefore

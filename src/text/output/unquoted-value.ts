@@ -61,7 +61,7 @@ export class UnquotedValue {
     const isTrimmed = this.#isBegin && this.#trims && piece.startsWith('\n')
     this.#value += isTrimmed ? piece.slice(1) : piece
     if (piece !== '') this.#isBegin = false
-    if (this.#isText && this.#decode === null) this.#giveText(isEnd, sink)
+    if (this.#isText && this.#decode === null) this.#emitText(isEnd, sink)
     if (!isEnd) return { consumed: piece.length, end: null }
     const written = this.#trims ? this.#value.replace(/\n$/, '') : this.#value
     const value = this.#decode?.(written) ?? written
@@ -80,7 +80,7 @@ export class UnquotedValue {
   }
 
   /** Passes on everything except a trailing line break and half a surrogate pair. */
-  #giveText(isEnd: boolean, sink: CallSink): void {
+  #emitText(isEnd: boolean, sink: CallSink): void {
     const cut = isEnd && this.#trims ? /\n$/ : /[\n\ud800-\udbff]$/
     const isCut = (!isEnd || this.#trims) && cut.test(this.#value)
     const text = isCut ? this.#value.slice(0, -1) : this.#value

@@ -89,10 +89,10 @@ function addTo(counts: Float64Array, kind: number, bytes: number): void {
 function mostInToken(tokenizer: Tokenizer): Float64Array {
   const most = new Float64Array(KINDS).fill(Infinity)
   if (tokenizer.isByteExact !== true) return most
-  const alone = new Uint8Array(256)
+  const hasOwnToken = new Uint8Array(256)
   const largest = new Float64Array(KINDS)
   const learn = (bytes: Uint8Array): void => {
-    if (bytes.length === 1) alone[bytes[0] ?? 0] = 1
+    if (bytes.length === 1) hasOwnToken[bytes[0] ?? 0] = 1
     const counts = new Float64Array(KINDS)
     for (const byte of bytes) addTo(counts, kindOf(byte), 1)
     counts.forEach((value, kind) => {
@@ -104,7 +104,7 @@ function mostInToken(tokenizer: Tokenizer): Float64Array {
   for (const { text } of tokenizer.addedTokens) learn(new TextEncoder().encode(text))
   for (let kind = 0; kind < KINDS; kind++) {
     // Bytes without a token of their own may be dropped by the tokenizer, so their kind gives no bound.
-    const isWhole = alone.every((known, byte) => known === 1 || kindOf(byte) !== kind)
+    const isWhole = hasOwnToken.every((known, byte) => known === 1 || kindOf(byte) !== kind)
     if (isWhole) most[kind] = (largest[kind] ?? 1) * (kind === BEYOND_ASCII ? COMPOSED_MOST : 1)
   }
   return most
