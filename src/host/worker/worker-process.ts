@@ -13,7 +13,7 @@ import type {
   WorkerObserver,
 } from '../../worker/index.ts'
 import { DEFAULT_SHUTDOWN } from '../../worker/index.ts'
-import { EXIT_FAILED, EXIT_MISUSED, EXIT_IN_HASTE } from '../process/exit-codes.ts'
+import { EXIT_FAILED, EXIT_IN_HASTE } from '../process/exit-codes.ts'
 import { createLogger } from '../observe/frontend-log.ts'
 import type { LogLevel } from '../observe/frontend-log.ts'
 import type { Logger } from 'pino'
@@ -169,9 +169,8 @@ class WorkerProcessLife {
       return null
     } catch (thrown) {
       if (this.#isStopping) return await this.#ended
-      const error = BatonError.from(thrown)
-      await this.#report({ kind: 'failed', error: error.toValue() })
-      return error.code === 'config.invalid' ? EXIT_MISUSED : EXIT_FAILED
+      await this.#report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
+      return EXIT_FAILED
     }
   }
 
