@@ -1,9 +1,9 @@
 /**
- * Room `sim`: the laboratory. The same core under a virtual clock, over a network that breaks on command.
+ * Room `sim`: the laboratory, which runs the real code under a virtual clock over a network with injected faults.
  *
- * Owns the virtual clock, the simulated network and its faults, traces and workloads, fleets that run the real worker,
- * migration and router without real time, and their reports. May use: base, request, kv,
- * wire, engine, simengine, router, worker, frontend. For: capacity planning and tests of all of these.
+ * Owns the virtual clock, the simulated network and its faults, traces and workloads, fleets that run the real
+ * worker, migration and router without real time, and their reports. May use: base, request, kv, wire, engine,
+ * simengine, router, worker, frontend. For: capacity planning and tests of all of these.
  */
 export { VirtualClock } from './clock/virtual-clock.ts'
 export type { VirtualClockOptions } from './clock/virtual-clock.ts'

@@ -1,11 +1,12 @@
 /**
  * The decode role of the dialect `boostr`, without sockets.
  *
- *   32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
+ * 32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
  *
- * KV is paired with its request by the envelope. KV without one is used only when exactly one lies here, because it
- * carries no id. A payload over the limit is read and thrown away without an acknowledgement, so the next is right.
- * `step` gives every live sequence one token; the driver calls it while there is work.
+ * KV is paired with its request by the envelope. KV without an envelope carries no id, so it is used only when
+ * exactly one payload is waiting. A payload above the limit is read and dropped without an acknowledgement, so that
+ * the next one is handled correctly. `step` generates one token for every active sequence; the driver calls it while
+ * there is work.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
@@ -22,7 +23,10 @@ import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
 import { unwrapKv } from './kv-envelope.ts'
 import type { UnwrappedKv } from './kv-envelope.ts'
 
-/** One token; `TOKEN_EOS` says that the sequence has ended. The KV may be changed in place or given anew. */
+/**
+ * Generates one token; `TOKEN_EOS` means that the sequence has ended. The KV may be changed in place or returned
+ * anew.
+ */
 export type DecodeStepFunction = (
   kv: Uint8Array,
   lastToken: bigint,
@@ -37,9 +41,9 @@ export interface BoostrDecodeOptions {
   readonly peers: BoostrPeers
   /** KV that no request claims is dropped after this time. */
   readonly kvWaitMs: number
-  /** A step that threw, to be logged. */
+  /** Called for a step that threw, to be logged. */
   readonly onFault?: (thrown: unknown) => void
-  /** Called when there is something to do for `step`. */
+  /** Called when `step` has work. */
   readonly onWork?: () => void
 }
 
@@ -59,7 +63,7 @@ interface Sequence {
 
 export class BoostrDecodeWorker implements BoostrNode {
   readonly #options: BoostrDecodeOptions
-  /** Rank → the payload that it has announced. */
+  /** The announced payload by rank. */
   readonly #announced = new Map<number, { readonly length: number; readonly isOver: boolean }>()
   readonly #held = new Set<HeldKv>()
   #sequences: Sequence[] = []
@@ -79,12 +83,12 @@ export class BoostrDecodeWorker implements BoostrNode {
     return this.#sequences.length > 0
   }
 
-  /** Requests that had no KV of their own here. */
+  /** Number of requests without KV of their own. */
   get refusedCount(): number {
     return this.#refusedCount
   }
 
-  /** Sequences whose step threw. */
+  /** Number of sequences whose step threw. */
   get failedCount(): number {
     return this.#failedCount
   }
@@ -96,7 +100,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     }
     const message = decodeBoostr(frame.tag, frame.payload)
     if (message.kind !== 'decode-request') {
-      throw protocolError('message.unexpected', `a decode worker takes no ${message.kind}`)
+      throw protocolError('message.unexpected', `a decode worker must not receive ${message.kind}`)
     }
     this.#onRequest(fromRank, message.requestId, message.maxNewTokens)
   }
@@ -109,25 +113,28 @@ export class BoostrDecodeWorker implements BoostrNode {
     }
   }
 
-  /** Over the limit: nothing is kept, and no acknowledgement is sent. */
+  /** Above the limit: nothing is kept, and no acknowledgement is sent. */
   beginKv(fromRank: number, length: number): boolean {
     const announced = this.#announced.get(fromRank)
     if (!announced) {
       if (length === KV_HEADER_BYTES) return true
-      throw protocolError('message.unexpected', `KV of ${length} bytes that was not announced`)
+      throw protocolError(
+        'message.unexpected',
+        `KV of ${length} bytes arrived without an announcement`,
+      )
     }
     if (length !== announced.length) throw wrongLength(length, announced.length)
     if (announced.isOver) this.#announced.delete(fromRank)
     return !announced.isOver
   }
 
-  /** KV that waits for its request is no work: its end is not reported. */
+  /** KV that waits for its request is not work, so its end is not reported. */
   close(): void {
     for (const held of this.#held) this.#drop(held)
     this.#sequences = []
   }
 
-  /** One token for every sequence. */
+  /** Generates one token for every sequence. */
   step(): void {
     const live: Sequence[] = []
     for (const sequence of this.#sequences) if (this.#stepOne(sequence)) live.push(sequence)
@@ -157,7 +164,7 @@ export class BoostrDecodeWorker implements BoostrNode {
   #onRequest(routerRank: number, requestId: bigint, maxNewTokens: number): void {
     const held = this.#claim(routerRank, requestId)
     if (!held) {
-      // No message of this dialect says so; the router's own deadline does.
+      // The dialect has no message for this; the router's own deadline ends the request.
       this.#refusedCount += 1
       return
     }
@@ -201,14 +208,14 @@ export class BoostrDecodeWorker implements BoostrNode {
       }
     }
     this.#send(sequence, { kind: 'decode-token', requestId, tokenId: TOKEN_END })
-    // The original's router reads DECODE_DONE as the next call's first message.
+    // The original router would read DECODE_DONE as the first message of the next call.
     if (this.#options.peers === 'baton') this.#send(sequence, { kind: 'decode-done', requestId })
     return false
   }
 
   /**
-   * Null: the step failed, and with it this sequence alone. No message of this dialect says so, and an end would make half
-   * an answer look whole: the router's deadline ends the request, with an error.
+   * Null: the step failed, and only this sequence with it. The dialect has no message for that, and an end would
+   * make an incomplete answer look complete, so the router's deadline ends the request with an error.
    */
   #decode({ kv, lastToken, position }: Sequence): ReturnType<DecodeStepFunction> | null {
     try {
@@ -228,6 +235,6 @@ export class BoostrDecodeWorker implements BoostrNode {
 const KV_HEADER_BYTES = 8
 
 function wrongLength(length: number, announced: number): Error {
-  const text = `KV of ${length} bytes where ${announced} were announced`
+  const text = `KV of ${length} bytes arrived, ${announced} were announced`
   return protocolError('message.unexpected', text)
 }

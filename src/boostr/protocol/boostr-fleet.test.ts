@@ -36,7 +36,7 @@ describe('boostr dialect', () => {
     })
   }
 
-  it('the spine - the exchange has the tags and the order of the original', () => {
+  it('the exchange - has the tags and the order of the original', () => {
     const fleet = new Fleet(1)
     const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1, peers: 'boostr' })
     ask(nodes.routers[0]!, [1n, 2n, 3n], 2)
@@ -45,7 +45,7 @@ describe('boostr dialect', () => {
     expect(tags).toEqual([30, 10, 32, 32, 33, 31, 34, 35, 35, 35])
   })
 
-  it('10 before 30 - is as good as 30 before 10', () => {
+  it('10 before 30 - works like 30 before 10', () => {
     const fleet = new Fleet(1)
     const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
     const worker = nodes.prefill[0]!
@@ -56,7 +56,7 @@ describe('boostr dialect', () => {
     expect(fleet.sent.map(({ tag }) => tag)).toEqual([32, 32, 33, 31])
   })
 
-  it('limits - over is refused, under and equal pass, and the next request is right', () => {
+  it('limits - above is refused, below and equal is accepted, and the next request is right', () => {
     // Envelope 32, head 8, 8 per token.
     const size = 32 + 8 + 8 * 5
     const prompts = {
@@ -81,7 +81,7 @@ describe('boostr dialect', () => {
     }
   })
 
-  it('a worker that dies at any message - ends every request in a typed error or its answer', () => {
+  it('a worker that dies at any message - ends every request with a typed error or its answer', () => {
     for (const victim of [100, 200, 0]) {
       for (let at = 1; at < 60; at++) {
         const fleet = new Fleet(at)
@@ -108,7 +108,7 @@ describe('boostr dialect', () => {
     }
   })
 
-  it('lost messages - end in a deadline that names the stage, and the next request is right', () => {
+  it('lost messages - end with a deadline that names the stage, and the next request is right', () => {
     for (const tag of [10, 30, 31, 32, 33, 34, 35]) {
       const fleet = new Fleet(tag)
       const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
@@ -129,7 +129,7 @@ describe('boostr dialect', () => {
     }
   })
 
-  it('cancel at any message - nothing follows, and all loads go back to zero', () => {
+  it('cancel at any message - nothing follows, and all loads return to zero', () => {
     for (let at = 1; at < 30; at++) {
       const fleet = new Fleet(at)
       const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
@@ -178,7 +178,7 @@ describe('boostr dialect', () => {
     expect(ask(nodes.routers[0]!, [1n]).reply.ends).toEqual(['backend.worker_unavailable'])
   })
 
-  it('foreign ids and ranks - are dropped and counted, a KV of no request is not used', () => {
+  it('foreign ids and ranks - are dropped and counted, KV without a request is not used', () => {
     const fleet = new Fleet(5)
     const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
     const router = nodes.routers[0]!
@@ -193,7 +193,7 @@ describe('boostr dialect', () => {
     expect(reply.tokens).toEqual(singleNode([1n, 2n], 12))
   })
 
-  it('35 and 36 - count from the decode stage only, also from a rank that is in both', () => {
+  it('35 and 36 - count from the decode stage only, also from a rank with both roles', () => {
     const fleet = new Fleet(6)
     const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
     const router = nodes.routers[0]!
@@ -215,7 +215,7 @@ describe('boostr dialect', () => {
     expect(again.tokens).toEqual(singleNode([1n, 2n], 12))
   })
 
-  it.each([0, 1, 3])('%i tokens wanted and more sent - only those are handed on', (wanted) => {
+  it.each([0, 1, 3])('%i tokens requested and more sent - only those are passed on', (wanted) => {
     const fleet = new Fleet(7)
     const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
     const router = nodes.routers[0]!

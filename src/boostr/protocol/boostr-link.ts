@@ -1,6 +1,6 @@
 /**
- * What a node of the dialect `boostr` needs of the world: a way to send to a rank. Frames to one rank keep their order
- * and arrive once, or the rank is reported gone (`peerGone` of the node).
+ * The interface of a node of the dialect `boostr` to its transport: sending to a rank. Frames to one rank keep their
+ * order and arrive once, or the rank is reported lost (`peerGone` of the node).
  */
 import type { BoostrFrame } from './boostr-message.ts'
 
@@ -8,23 +8,23 @@ export interface BoostrLink {
   send(rank: number, frame: BoostrFrame): void
 }
 
-/** What every node takes from its driver. */
+/** What every node offers to its driver. */
 export interface BoostrNode {
   /** Throws `transport.protocol` for what no peer may send; the driver then drops that peer. */
   receive(fromRank: number, frame: BoostrFrame): void
-  /** The connection to a rank has ended; whatever waits for it ends too. */
+  /** The connection to a rank has ended; everything that waits for it ends too. */
   peerGone(rank: number): void
   /**
-   * The payload of a KV_CACHE begins. False: the node does not want it and has forgotten it; the driver drops its bytes
-   * while they come. Throws as `receive`. Absent: the node takes no KV, and the tag is unknown on its connections.
+   * The payload of a KV_CACHE starts. False: the node does not want it; the driver drops its bytes as they arrive.
+   * Throws as `receive`. Absent: the node takes no KV, and the tag is unknown on its connections.
    */
   beginKv?(fromRank: number, length: number): boolean
-  /** Nothing comes any more: timers end, so that the process can. Idempotent. */
+  /** Nothing arrives any more: timers end, so that the process can exit. Idempotent. */
   close(): void
 }
 
 /**
- * How careful a node is with its peers. `baton`: every peer is Baton. `boostr`: a peer may be the original, which takes
- * one request at a time, pairs KV by order, and breaks on a message that it does not expect.
+ * The implementation of a node's peers. `baton`: every peer is Baton. `boostr`: a peer may be the original, which
+ * handles one request at a time, pairs KV by order, and fails on an unexpected message.
  */
 export type BoostrPeers = 'baton' | 'boostr'

@@ -62,7 +62,7 @@ describe('boostr messages', () => {
     })
   }
 
-  it('DECODE_DONE - 16 bytes are as good as 8', () => {
+  it('DECODE_DONE - 16 bytes are accepted as well as 8', () => {
     const payload = new Uint8Array(16)
     payload[0] = 7
     expect(decodeBoostr(36, payload)).toEqual({ kind: 'decode-done', requestId: 7n })
@@ -77,7 +77,7 @@ describe('boostr messages', () => {
     }
   })
 
-  it('padding of DECODE_REQUEST - ignored on read', () => {
+  it('padding of DECODE_REQUEST - is ignored on read', () => {
     const payload = Buffer.from('070000000000000000020000ffffffff', 'hex')
     expect(decodeBoostr(34, payload)).toEqual({
       kind: 'decode-request',

@@ -15,9 +15,9 @@
 import { protocolError } from '../../wire/index.ts'
 import { TAG, tagName } from '../../wire/index.ts'
 
-/** On tag 35: nothing comes after this. */
+/** On tag 35: nothing follows. */
 export const TOKEN_END = -1n
-/** From a decode step: the sequence has ended; never part of the output. */
+/** Returned by a decode step: the sequence has ended; never part of the output. */
 export const TOKEN_EOS = -(1n << 63n)
 
 export type BoostrMessage =
@@ -48,7 +48,7 @@ const TAG_OF = {
   'decode-done': TAG.DECODE_DONE,
 } as const
 
-/** A frame that is not yet on a connection. Tag 32 is no message: it is two frames of raw bytes. */
+/** A frame that is not yet on a connection. Tag 32 is not a message: it consists of two frames of raw bytes. */
 export interface BoostrFrame {
   readonly tag: number
   readonly payload: Uint8Array
@@ -143,11 +143,13 @@ export function decodeBoostr(tag: number, payload: Uint8Array): BoostrMessage {
         tokenId: view.getBigInt64(8, true),
       }
     case TAG.DECODE_DONE:
-      // Sent with 8 bytes by one side of the original and read with 16 by the other: both are right.
+      // One side of the original sends 8 bytes and the other reads 16: both are accepted.
       if (payload.length !== 16) expectLength(tag, payload, 8)
       return { kind: 'decode-done', requestId: requestId() }
     default:
-      throw protocolError('frame.unknown_tag', `${tagName(tag)} is not of this dialect`, { tag })
+      throw protocolError('frame.unknown_tag', `${tagName(tag)} does not belong to this dialect`, {
+        tag,
+      })
   }
 }
 
@@ -169,7 +171,10 @@ function activationBytes(tokenIds: BigInt64Array): Uint8Array {
 
 function activationIds(payload: Uint8Array): BigInt64Array {
   if (payload.length % 8 !== 0) {
-    throw protocolError('message.malformed', `${payload.length} bytes are not whole token ids`)
+    throw protocolError(
+      'message.malformed',
+      `${payload.length} bytes are no whole number of token ids`,
+    )
   }
   const view = viewOf(payload)
   return BigInt64Array.from({ length: payload.length / 8 }, (_, i) => view.getBigInt64(i * 8, true))

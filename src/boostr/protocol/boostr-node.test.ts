@@ -9,32 +9,35 @@ import { BoostrPrefillWorker } from './boostr-prefill-worker.ts'
 import { wrapKv } from './kv-envelope.ts'
 
 describe('one node of the dialect', () => {
-  it.each([1, 2])('parkedMax %i - so many halves may wait, and whole pairs never count', (max) => {
-    const worker = new BoostrPrefillWorker({
-      link: { send: () => undefined },
-      clock: new ManualClock(),
-      prefill: (_, done) => done(new Uint8Array(8)),
-      decodeWorkers: [200],
-      maxKvTransferBytes: 1e6,
-      peers: 'baton',
-      ackMs: 500,
-      parkedMax: max,
-    })
-    const descriptor = (requestId: bigint): BoostrFrame =>
-      encodeBoostr({ kind: 'prefill-request', requestId, seqLen: 1, decodeRank: 200 })
-    const prompt = encodeBoostr({ kind: 'activation', tokenIds: BigInt64Array.of(1n) })
-    for (let i = 1n; i <= 5n; i++) {
-      worker.receive(0, descriptor(i))
-      worker.receive(0, prompt)
-    }
-    expect(worker.load).toBe(5)
-    for (let i = 0; i < max; i++) worker.receive(0, descriptor(9n))
-    expect(() => worker.receive(0, descriptor(9n))).toThrow(/parks more than/)
-    for (let i = 0; i < max; i++) worker.receive(1, prompt)
-    expect(() => worker.receive(1, prompt)).toThrow(/parks more than/)
-  })
+  it.each([1, 2])(
+    'parkedMax %i - at most so many unpaired halves may wait, and complete pairs never count',
+    (max) => {
+      const worker = new BoostrPrefillWorker({
+        link: { send: () => undefined },
+        clock: new ManualClock(),
+        prefill: (_, done) => done(new Uint8Array(8)),
+        decodeWorkers: [200],
+        maxKvTransferBytes: 1e6,
+        peers: 'baton',
+        ackMs: 500,
+        parkedMax: max,
+      })
+      const descriptor = (requestId: bigint): BoostrFrame =>
+        encodeBoostr({ kind: 'prefill-request', requestId, seqLen: 1, decodeRank: 200 })
+      const prompt = encodeBoostr({ kind: 'activation', tokenIds: BigInt64Array.of(1n) })
+      for (let i = 1n; i <= 5n; i++) {
+        worker.receive(0, descriptor(i))
+        worker.receive(0, prompt)
+      }
+      expect(worker.load).toBe(5)
+      for (let i = 0; i < max; i++) worker.receive(0, descriptor(9n))
+      expect(() => worker.receive(0, descriptor(9n))).toThrow(/too many unpaired messages/)
+      for (let i = 0; i < max; i++) worker.receive(1, prompt)
+      expect(() => worker.receive(1, prompt)).toThrow(/too many unpaired messages/)
+    },
+  )
 
-  it('a step that throws - ends its own sequence, the others go on', () => {
+  it('a step that throws - ends its own sequence, the others continue', () => {
     const faults: unknown[] = []
     const sent: bigint[] = []
     const worker = new BoostrDecodeWorker({

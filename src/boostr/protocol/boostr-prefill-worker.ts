@@ -1,11 +1,11 @@
 /**
  * The prefill role of the dialect `boostr`, without sockets.
  *
- *   30 + 10 (either order) → compute → too large? 31 with 0 : 32, 32 → wait 33 → 31
+ * 30 + 10 (either order) → compute → too large? 31 with 0 : 32, 32 → wait 33 → 31
  *
- * Descriptors and token ids are parked per router and paired in order, never dropped. Every request ends in exactly one
- * PREFILL_DONE; 0 bytes say that no KV reached the decode worker. Acknowledgements carry no id: per decode worker they
- * are matched in the order of sending, and one KV at a time is on its way to each.
+ * Descriptors and token ids are queued per router and paired in order, never dropped. Every request ends with
+ * exactly one PREFILL_DONE; 0 bytes mean that no KV reached the decode worker. Acknowledgements carry no id: per
+ * decode worker they are matched in the order of sending, and one KV at a time is sent to each.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -15,7 +15,7 @@ import { decodeBoostr, encodeBoostr, encodeKvCache } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
 import { wrapKv } from './kv-envelope.ts'
 
-/** Computes the KV of a prompt and calls back once, also before it returns. */
+/** Computes the KV of a prompt and calls back once, possibly before it returns. */
 export type PrefillFunction = (
   tokenIds: BigInt64Array,
   done: (result: Uint8Array | BatonError) => void,
@@ -28,11 +28,11 @@ export interface BoostrPrefillOptions {
   readonly decodeWorkers: readonly number[]
   readonly maxKvTransferBytes: number
   readonly peers: BoostrPeers
-  /** How long a decode worker may take to acknowledge. */
+  /** Milliseconds that a decode worker may take to acknowledge. */
   readonly ackMs: number
-  /** Descriptors, or prompts, of one router that may wait here for their other half. */
+  /** Most unpaired descriptors or prompts of one router. */
   readonly parkedMax: number
-  /** A prefill that threw, to be logged. */
+  /** Called for a prefill that threw, to be logged. */
   readonly onFault?: (thrown: unknown) => void
 }
 
@@ -49,7 +49,7 @@ interface Parked {
   readonly prompts: BigInt64Array[]
 }
 
-/** Of one decode worker: what is on its way, and what waits for that. */
+/** For one decode worker: the KV that is being sent, and what waits for that. */
 interface Lane {
   sent: Job | null
   readonly waiting: Job[]
@@ -91,7 +91,10 @@ export class BoostrPrefillWorker implements BoostrNode {
         this.#onAck(fromRank)
         break
       default:
-        throw protocolError('message.unexpected', `a prefill worker takes no ${message.kind}`)
+        throw protocolError(
+          'message.unexpected',
+          `a prefill worker must not receive ${message.kind}`,
+        )
     }
   }
 
@@ -115,7 +118,7 @@ export class BoostrPrefillWorker implements BoostrNode {
     for (const job of jobs) this.#answer(job, 0)
   }
 
-  /** What finds its other half is not parked: only halves that are left over count. */
+  /** A half that finds its other half is not queued, so only unpaired halves count. */
   #park(rank: number, put: (parked: Parked) => void): void {
     const parked = this.#parked.get(rank) ?? { descriptors: [], prompts: [] }
     this.#parked.set(rank, parked)
@@ -123,7 +126,10 @@ export class BoostrPrefillWorker implements BoostrNode {
     this.#pair(parked)
     const { parkedMax } = this.#options
     if (Math.max(parked.descriptors.length, parked.prompts.length) <= parkedMax) return
-    throw protocolError('message.unexpected', `router ${rank} parks more than ${parkedMax}`)
+    throw protocolError(
+      'message.unexpected',
+      `router ${rank} sent too many unpaired messages: at most ${parkedMax} are allowed`,
+    )
   }
 
   #pair({ descriptors, prompts }: Parked): void {
@@ -186,7 +192,7 @@ export class BoostrPrefillWorker implements BoostrNode {
   #onAck(rank: number): void {
     const lane = this.#lanes.get(rank)
     const job = lane?.sent
-    // An acknowledgement after its deadline: the job has been answered already.
+    // An acknowledgement after its deadline: the job was answered already.
     if (!lane || !job) return
     lane.timer?.cancel()
     lane.sent = null

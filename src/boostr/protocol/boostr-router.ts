@@ -1,11 +1,11 @@
 /**
- * The router role of the dialect `boostr`, without sockets: prefill to the least loaded, decode by session affinity and
- * then in turn; every request ends once, in tokens or in a typed error that names the stage.
+ * The router role of the dialect `boostr`, without sockets: prefill on the least loaded worker, decode by session
+ * affinity and otherwise in turn; every request ends once, with tokens or a typed error that names the stage.
  *
- *   queued ──▶ prefill (30, 10 sent; 31 awaited) ──▶ decode (34 sent; 35 … awaited) ──▶ ended
+ * queued ──▶ prefill (30, 10 sent; 31 awaited) ──▶ decode (34 sent; 35 … awaited) ──▶ ended
  *
- * Replies are matched by id; what belongs to no request is counted and dropped. Each stage has a deadline, since no message
- * of this dialect says that something failed. With original peers one request at a time is given to a worker.
+ * Replies are matched by id; messages without a request are counted and dropped. Each stage has a deadline, because
+ * the dialect has no error message. With original peers a worker gets one request at a time.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -21,7 +21,7 @@ export interface BoostrRouterOptions {
   readonly clock: Clock
   readonly peers: BoostrPeers
   readonly prefillMs: number
-  /** From one token to the next, and to the first. */
+  /** Until the first token, and from one token to the next. */
   readonly tokenMs: number
   readonly queueMax: number
   readonly affinityMax: number
@@ -47,7 +47,7 @@ interface Routed {
   readonly prefillRank: number
   readonly decodeRank: number
   stage: 'prefill' | 'decode'
-  /** Handed on so far. */
+  /** Tokens passed on so far. */
   tokenCount: number
   timer: Timer
 }
@@ -71,7 +71,7 @@ export class BoostrRouter implements BoostrNode {
     this.#options = options
   }
 
-  /** Requests in a worker's stage now; what least-loaded looks at. */
+  /** Requests in a worker's stage now; used to find the least loaded worker. */
   loadOf(rank: number): number {
     let load = 0
     for (const { stage, prefillRank, decodeRank } of this.#routed.values()) {
@@ -93,7 +93,7 @@ export class BoostrRouter implements BoostrNode {
     return this.#affinity.get(sessionKey)
   }
 
-  /** The worker that is to decode this session; the oldest session is dropped for it. */
+  /** Sets the decode worker of this session; the oldest session is dropped when there are too many. */
   recordKvAffinity(sessionKey: string, rank: number): void {
     this.#affinity.delete(sessionKey)
     this.#affinity.set(sessionKey, rank)
@@ -107,11 +107,13 @@ export class BoostrRouter implements BoostrNode {
     this.#affinity.delete(sessionKey)
   }
 
-  /** Never throws. The result ends the request at once; what still comes for it is dropped. */
+  /** Never throws. The result cancels the request at once; later messages for it are dropped. */
   routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
     const queued = { route, reply }
     if (this.#queue.length >= this.#options.queueMax) {
-      reply.onError(new BatonError('capacity.exhausted', 'too many requests wait for a worker'))
+      reply.onError(
+        new BatonError('capacity.exhausted', 'too many requests are waiting for a worker'),
+      )
       return { cancel: () => undefined }
     }
     this.#queue.push(queued)
@@ -122,7 +124,7 @@ export class BoostrRouter implements BoostrNode {
   receive(fromRank: number, frame: BoostrFrame): void {
     const message = decodeBoostr(frame.tag, frame.payload)
     if (!('requestId' in message)) {
-      throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
+      throw protocolError('message.unexpected', `a router must not receive ${message.kind}`)
     }
     const routed = this.#routed.get(message.requestId)
     if (!routed || !isExpected(routed, fromRank, message.kind)) {
@@ -140,7 +142,7 @@ export class BoostrRouter implements BoostrNode {
         this.#succeed(routed)
         break
       default:
-        throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
+        throw protocolError('message.unexpected', `a router must not receive ${message.kind}`)
     }
   }
 
@@ -152,7 +154,7 @@ export class BoostrRouter implements BoostrNode {
     for (const routed of this.#routed.values()) {
       if (routed.prefillRank !== rank && routed.decodeRank !== rank) continue
       if (routed.stage === 'decode' && routed.decodeRank !== rank) continue
-      const text = `worker ${rank} was lost while the request was in ${routed.stage}`
+      const text = `worker ${rank} was lost in the ${routed.stage} stage of the request`
       const data = { stage: routed.stage, rank }
       this.#fail(routed, new BatonError('backend.worker_unavailable', text, { data }))
     }
@@ -206,7 +208,7 @@ export class BoostrRouter implements BoostrNode {
     return { prefillRank, decodeRank }
   }
 
-  /** An original peer takes one request at a time, from the first message to the last. */
+  /** An original peer handles one request at a time, from the first message to the last. */
   #isFree(rank: number): boolean {
     if (this.#options.peers === 'baton') return true
     for (const { prefillRank, decodeRank, stage } of this.#routed.values()) {
@@ -241,14 +243,14 @@ export class BoostrRouter implements BoostrNode {
     }
     this.#routed.set(requestId, routed)
     const seqLen = route.tokenIds.length
-    // The descriptor first: the original reads it first.
+    // The descriptor first, because the original reads it first.
     link.send(prefillRank, encodeBoostr({ kind: 'prefill-request', requestId, seqLen, decodeRank }))
     link.send(prefillRank, encodeBoostr({ kind: 'activation', tokenIds: route.tokenIds }))
   }
 
   #onPrefillDone(routed: Routed, kvBytes: bigint): void {
     if (kvBytes === 0n) {
-      const text = 'the prefill worker handed no KV over: too large, failed, or not acknowledged'
+      const text = 'the prefill worker sent no KV: too large, failed, or not acknowledged'
       const data = { stage: 'prefill', rank: routed.prefillRank }
       this.#fail(routed, new BatonError('kv.transfer_failed', text, { data }))
       return
@@ -268,7 +270,7 @@ export class BoostrRouter implements BoostrNode {
       return
     }
     if (routed.tokenCount >= routed.route.maxNewTokens) {
-      // More than was asked for: it is dropped, and it buys the worker no time.
+      // More tokens than requested are dropped, and they do not extend the worker's deadline.
       this.#strayCount += 1
       return
     }
@@ -288,7 +290,7 @@ export class BoostrRouter implements BoostrNode {
     if (!routed) return
     const { stage } = routed
     const rank = stage === 'prefill' ? routed.prefillRank : routed.decodeRank
-    const text = `worker ${rank} did not answer in time in ${stage}`
+    const text = `worker ${rank} did not answer in time in the ${stage} stage`
     this.#fail(routed, new BatonError('request.deadline_exceeded', text, { data: { stage, rank } }))
   }
 
@@ -319,7 +321,7 @@ export class BoostrRouter implements BoostrNode {
   }
 }
 
-/** Each stage has its own messages, and its own worker (which may be one rank for both). */
+/** Each stage has its own messages and its own worker (both may be the same rank). */
 function isExpected(
   { stage, prefillRank, decodeRank }: Routed,
   rank: number,
@@ -329,6 +331,6 @@ function isExpected(
   if (kind === 'decode-token' || kind === 'decode-done') {
     return stage === 'decode' && rank === decodeRank
   }
-  // Told below that a router takes no such thing.
+  // Refused below, where a router reports unexpected messages.
   return true
 }

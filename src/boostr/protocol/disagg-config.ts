@@ -1,7 +1,7 @@
 /**
- * Who is who in a fleet of the dialect `boostr`: ranks by role, and how much KV may move at once.
+ * The roles in a fleet of the dialect `boostr`: ranks by role, and the limit for KV payloads.
  *
- * The original takes any lists; here a fleet that cannot work is refused before it starts.
+ * The original accepts any lists; here a fleet that cannot work is refused before it starts.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -9,13 +9,13 @@ export interface DisaggConfig {
   readonly prefillWorkers: readonly number[]
   readonly decodeWorkers: readonly number[]
   readonly routerRank: number
-  /** A KV payload of more bytes is refused by sender and receiver; so many pass. */
+  /** A larger KV payload is refused by sender and receiver; exactly this size is accepted. */
   readonly maxKvTransferBytes: number
 }
 
 const RANK_MAX = 0xffffffff
 
-/** Checks and freezes. Throws `config.invalid` that names the field. */
+/** Validates and freezes. Throws `config.invalid` that names the field. */
 export function createDisaggConfig(config: DisaggConfig): DisaggConfig {
   const { prefillWorkers, decodeWorkers, routerRank, maxKvTransferBytes } = config
   expectRanks('prefillWorkers', prefillWorkers)
@@ -39,7 +39,7 @@ function expectRanks(name: string, ranks: readonly number[]): void {
   if (ranks.length === 0) throw invalid(`${name} is empty`, name)
   for (const rank of ranks) {
     if (Number.isInteger(rank) && rank >= 0 && rank <= RANK_MAX) continue
-    throw invalid(`${name} holds ${rank}, which is no rank (u32)`, name)
+    throw invalid(`${name} contains ${rank}, expected a rank (u32)`, name)
   }
 }
 

@@ -1,10 +1,11 @@
 /**
- * The head that Baton's prefill puts before a KV payload of tag 32, which itself carries no id.
+ * The envelope that Baton's prefill puts before a KV payload of tag 32, which itself carries no id.
  *
- *   [start position u32][magic u32][router rank u32][version u32][request u64][last token i64][kv …]
+ * [start position u32][magic u32][router rank u32][version u32][request u64][last token i64][kv …]
  *
- * The first number is the start position, as the original reads it; so a decode worker that knows no envelope still
- * starts at the right place. With it, KV is paired with its DECODE_REQUEST by id and not by luck.
+ * The first number is the start position, as the original reads it, so a decode worker that does not know the
+ * envelope still starts at the right position. With it, KV is paired with its DECODE_REQUEST by id instead of by
+ * order.
  */
 export interface KvEnvelope {
   readonly startPosition: number
@@ -32,7 +33,7 @@ export function wrapKv(envelope: KvEnvelope, kv: Uint8Array): Uint8Array {
 }
 
 export interface UnwrappedKv {
-  /** Null: the peer put none; then nothing but the start position is known. */
+  /** Null: the peer sent none; then only the start position is known. */
   readonly envelope: KvEnvelope | null
   readonly startPosition: number
   readonly kv: Uint8Array

@@ -16,7 +16,7 @@ function head(...numbers: number[]): Uint8Array {
 }
 
 describe('KV in f32', () => {
-  it('empty, one layer, unequal layers - come back as they were', () => {
+  it('empty, one layer, unequal layers - survive encoding and decoding', () => {
     for (const cache of [
       { seqLen: 0, layers: [] },
       { seqLen: 0, layers: [layer(1, 2, 0, 3), layer(1, 2, 0, 3)] },
@@ -35,7 +35,7 @@ describe('KV in f32', () => {
     )
   })
 
-  it('cut at every byte - is refused', () => {
+  it('truncated at every byte - is refused', () => {
     const bytes = encodeKvF32({ seqLen: 2, layers: [layer(1, 1, 2, 2), layer(1, 1, 2, 2)] })
     for (let end = 0; end < bytes.length; end++) {
       expect(() => decodeKvF32(bytes.subarray(0, end))).toThrow(BatonError)
@@ -43,7 +43,7 @@ describe('KV in f32', () => {
     expect(decodeKvF32(Buffer.concat([bytes, Buffer.of(1, 2)])).seqLen).toBe(2)
   })
 
-  it('hostile sizes - are refused before memory is taken', () => {
+  it('hostile sizes - are refused before memory is allocated', () => {
     const huge = 0xffffffff
     for (const bytes of [
       head(huge, 1),
@@ -55,7 +55,7 @@ describe('KV in f32', () => {
     }
   })
 
-  it('envelope - goes before the bytes and its first number is the start position', () => {
+  it('envelope - comes before the bytes and its first number is the start position', () => {
     const envelope = { startPosition: 9, routerRank: 2, requestId: 2n ** 63n, lastToken: -5n }
     const payload = wrapKv(envelope, Uint8Array.of(7, 8))
     expect(new DataView(payload.buffer).getUint32(0, true)).toBe(9)

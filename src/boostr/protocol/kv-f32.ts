@@ -1,11 +1,11 @@
 /**
- * The f32 layout in which the original exports a KV cache; read and written here byte for byte.
+ * The f32 layout in which the original exports a KV cache, encoded and decoded byte for byte.
  *
- *   u32 layers | u32 seq_len, then per layer: u32 batch | u32 kv_heads | u32 head_dim | K f32 … | V f32 …
- *   with batch · heads · seq_len · head_dim numbers each, row-major [B, H, S, D]
+ * u32 layers | u32 seq_len, then per layer: u32 batch | u32 kv_heads | u32 head_dim | K f32 … | V f32 …
+ * with batch · heads · seq_len · head_dim numbers each, row-major [B, H, S, D]
  *
- * The layout has neither magic nor checksum, so every size is checked against the bytes that are there before any
- * memory is taken. Bytes after the last layer are ignored, as the original does.
+ * The layout has neither magic nor checksum, so every size is compared with the available bytes before any memory is
+ * allocated. Bytes after the last layer are ignored, as in the original.
  */
 import { assert } from '../../base/index.ts'
 import { PayloadReader } from '../../wire/index.ts'
@@ -31,7 +31,7 @@ export function encodeKvF32({ seqLen, layers }: KvCacheF32): Uint8Array {
   let length = HEAD_BYTES
   for (const { batch, kvHeads, headDim, keys, values } of layers) {
     const count = batch * kvHeads * seqLen * headDim
-    assert(keys.length === count && values.length === count, 'a layer has all its numbers')
+    assert(keys.length === count && values.length === count, 'a layer is incomplete')
     length += LAYER_HEAD_BYTES + 8 * count
   }
   const bytes = new Uint8Array(length)
@@ -54,7 +54,7 @@ export function encodeKvF32({ seqLen, layers }: KvCacheF32): Uint8Array {
   return bytes
 }
 
-/** Throws `transport.protocol` for what is cut or cannot be true. */
+/** Throws `transport.protocol` for truncated or impossible input. */
 export function decodeKvF32(bytes: Uint8Array): KvCacheF32 {
   const reader = new PayloadReader(bytes)
   const layerCount = reader.u32()
@@ -71,7 +71,7 @@ function decodeLayer(reader: PayloadReader, seqLen: number, layer: number): KvLa
   const batch = reader.u32()
   const kvHeads = reader.u32()
   const headDim = reader.u32()
-  // A product of four u32 is no safe integer, but a float that is too large is just as much over the rest.
+  // A product of four u32 may not be a safe integer, but an inexact large number exceeds the rest all the same.
   const count = batch * kvHeads * seqLen * headDim
   if (count > reader.remaining / 8) {
     throw protocolError('message.truncated', `layer ${layer} is longer than the payload`, { layer })

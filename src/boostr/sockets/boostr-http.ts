@@ -1,9 +1,9 @@
 /**
  * The HTTP side of a router of the dialect `boostr`: token ids in, token ids out.
  *
- *   POST /v1/completions {prompt, max_tokens = 256, session_id?} → {tokens, token_count}      GET /health → {status}
+ * POST /v1/completions {prompt, max_tokens = 256, session_id?} → {tokens, token_count}      GET /health → {status}
  *
- * `prompt` is a list of token ids, or a text of which each code point is one: the dialect knows no tokenizer.
+ * `prompt` is a list of token ids, or a text of which each code point is one, because the dialect has no tokenizer.
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal } from '../../base/index.ts'
@@ -41,14 +41,14 @@ async function answer(router: BoostrRouter, request: HttpRequest): Promise<HttpR
   const isKnown = path === '/health' || path === '/v1/completions'
   if (!isKnown) throw new BatonError('request.not_found', `no route ${path}`)
   if (method !== (path === '/health' ? 'GET' : 'POST')) {
-    throw new BatonError('request.method_not_allowed', `${path} does not take ${method}`)
+    throw new BatonError('request.method_not_allowed', `${path} does not support ${method}`)
   }
   if (path === '/health') return json({ status: 'ok', load: router.load })
   const tokens = await complete(router, routeOf(request.body), request.signal)
   return json({ tokens, token_count: tokens.length })
 }
 
-/** Ids beyond what JSON numbers hold exactly come as text. */
+/** Ids that JSON numbers cannot represent exactly are sent as text. */
 function complete(
   router: BoostrRouter,
   route: BoostrRoute,
@@ -63,7 +63,7 @@ function complete(
     })
     const cancel = (): void => {
       handle.cancel()
-      reject(new BatonError('request.cancelled', 'the client has gone'))
+      reject(new BatonError('request.cancelled', 'the client disconnected'))
     }
     if (signal.aborted) cancel()
     else signal.addEventListener('abort', cancel)
@@ -101,7 +101,7 @@ function tokensOf(prompt: unknown): BigInt64Array {
   if (ids.length === 0) throw invalid('prompt', 'must be a text or a list of token ids, not empty')
   return BigInt64Array.from(ids, (id) => {
     if (typeof id === 'number' && Number.isSafeInteger(id)) return BigInt(id)
-    throw invalid('prompt', 'holds what is no token id')
+    throw invalid('prompt', 'contains something that is not a token id')
   })
 }
 

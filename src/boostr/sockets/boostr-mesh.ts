@@ -21,12 +21,12 @@ import type { WireSocketOptions, WireTiming } from '../../network/index.ts'
 import { createWireServer, dialWire } from '../../network/index.ts'
 import type { WireTls } from '../../network/index.ts'
 
-/** A node that wants to know when a rank can be reached (again). */
+/** A node that wants to know when a rank is connected (again). */
 export type BoostrMeshNode = BoostrNode & { peerBack?(rank: number): void }
 
 export interface BoostrMeshOptions {
   readonly rank: number
-  /** Whose connections are accepted, and who is dialled: all the ranks that this one has to do with. */
+  /** The ranks whose connections are accepted or that are connected to. */
   readonly ranks: readonly number[]
   readonly createNode: (link: BoostrLink) => BoostrMeshNode
   /** Default 127.0.0.1. */
@@ -49,7 +49,7 @@ interface Dialled {
 }
 
 const REDIAL_MS = 200
-/** Frames of this size and more go to the socket uncopied. */
+/** Frames of at least this size go to the socket without a copy. */
 const RAW_BYTES = 16 * 1024
 const CONTROL_TAGS = [TAG.HELLO, TAG.AUTH, TAG.PING, TAG.PONG, TAG.GOODBYE] as const
 
@@ -60,7 +60,7 @@ export class BoostrMesh implements BoostrLink {
   readonly #server: Server
   readonly #node: BoostrMeshNode
   readonly #wires = new Set<WireSocket>()
-  /** Rank → its connection, once it has said who it is. */
+  /** The connection of each rank, after its handshake. */
   readonly #byRank = new Map<number, WireSocket>()
   readonly #dialled: Dialled[] = []
   #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
@@ -86,19 +86,19 @@ export class BoostrMesh implements BoostrLink {
     return mesh
   }
 
-  /** Ranks that can be reached now. */
+  /** Ranks that are connected now. */
   get reachable(): readonly number[] {
     return [...this.#byRank.keys()]
   }
 
-  /** Keeps a connection to that rank up until the mesh closes. One of two ranks dials, not both. */
+  /** Keeps a connection to that rank until the mesh closes. Only one of two ranks connects, not both. */
   dial(rank: number, host: string, port: number): void {
     const dialled: Dialled = { rank, host, port, socket: null, timer: null }
     this.#dialled.push(dialled)
     this.#connect(dialled)
   }
 
-  /** Resolves when that rank can be reached. */
+  /** Resolves when that rank is connected. */
   async reached(rank: number): Promise<void> {
     if (this.#byRank.has(rank)) return
     await new Promise<void>((resolve) => this.#waiting.push({ rank, resolve }))
@@ -182,7 +182,7 @@ export class BoostrMesh implements BoostrLink {
           this.#onReached(from, wire)
         },
         onFrame: (tag, bytes, start, end) => {
-          // A node keeps payloads, and the bytes here are the socket's. (`slice` of a Buffer would not copy.)
+          // A node keeps payloads, and these bytes belong to the socket. (`slice` of a Buffer would not copy.)
           this.#node.receive(from, { tag, payload: new Uint8Array(bytes.subarray(start, end)) })
         },
         onPart: (_tag, length, offset, bytes, start, end) => {
@@ -212,9 +212,9 @@ export class BoostrMesh implements BoostrLink {
     const before = this.#byRank.get(rank)
     this.#byRank.set(rank, wire)
     if (before !== undefined) {
-      // A rank that comes again has lost its connection before we noticed.
+      // A rank that reconnects had lost its connection without this side noticing.
       this.#node.peerGone(rank)
-      before.close(new BatonError('transport.disconnected', `rank ${rank} has connected anew`))
+      before.close(new BatonError('transport.disconnected', `rank ${rank} has connected again`))
     }
     this.#node.peerBack?.(rank)
     for (const waiting of this.#waiting) if (waiting.rank === rank) waiting.resolve()

@@ -108,7 +108,7 @@ function ask(router: BoostrRouter, prompt: readonly bigint[], maxNewTokens = 12)
   })
 }
 
-/** A way to that mesh which counts the connections made. */
+/** A proxy to that mesh which counts the connections. */
 async function countedDoor(to: BoostrMesh) {
   let connections = 0
   const server = createServer((near) => {
@@ -132,7 +132,7 @@ describe('boostr over sockets', () => {
     const random = seededRandom(SEED)
     const fleet = await startFleet(() => randomInt(random, 15))
     const asked = Array.from({ length: 40 }, async (_, i) => {
-      // Some are longer than what goes to the socket in one copy.
+      // Some are larger than what is copied to the socket.
       const prompt = promptOf(
         1 + randomInt(random, i % 5 === 0 ? 5_000 : 50),
         randomInt(random, 1e6),
@@ -147,7 +147,7 @@ describe('boostr over sockets', () => {
     expect(nodes.map(({ node }) => node.load)).toEqual(nodes.map(() => 0))
   })
 
-  it('KV over the limit - is refused, and the next request is right', async () => {
+  it('KV above the limit - is refused, and the next request is right', async () => {
     const fleet = await startFleet(() => 0)
     const [router] = fleet.routers
     const refused = await ask(router!.node, promptOf(20_000, 1))
@@ -156,7 +156,7 @@ describe('boostr over sockets', () => {
     expect((await ask(router!.node, prompt)).tokens).toEqual(singleNode(prompt, 12))
   })
 
-  it('a prefill worker that dies while it computes - is a typed error, the other goes on', async () => {
+  it('a prefill worker that dies while it computes - is a typed error, the other continues', async () => {
     let dying: number | null = null
     const fleet = await startFleet((rank) => {
       if (dying !== null) return 0
@@ -191,12 +191,12 @@ describe('boostr over sockets', () => {
         },
       )
       const { node } = fleet.routers[0]!
-      // No end of sequence ends it before its worker dies.
+      // Long enough not to end before its worker dies.
       const lost = Promise.all([1, 2].map((first) => ask(node, promptOf(5, first), 1_000_000)))
       await until(state, () => reached)
       await Promise.all(fleet.decode.map(({ mesh }) => mesh.close()))
       for (const { error } of await lost) {
-        // The model may have said its end already.
+        // The model may have ended already.
         if (error !== null) expect(error.code).toBe('backend.worker_unavailable')
         else expect(state).toBe('decode')
       }
@@ -206,7 +206,7 @@ describe('boostr over sockets', () => {
     }
   })
 
-  it('a rank that is not of the fleet, or has no secret - is not let in', async () => {
+  it('a rank that is not of the fleet, or has no secret - is refused', async () => {
     const fleet = await startFleet(() => 0)
     const [to] = fleet.decode
     const node = { receive: () => undefined, peerGone: () => undefined, close: () => undefined }
@@ -217,7 +217,7 @@ describe('boostr over sockets', () => {
       const before = to!.mesh.reachable
       const door = await countedDoor(to!.mesh)
       mesh.dial(200, door.host, door.port)
-      // It dials anew when it was turned away.
+      // It reconnects after a refusal.
       await until('refused twice', () => door.connections() > 2)
       expect(to!.mesh.reachable).toEqual(before)
       if (!('secret' in wrong)) expect(mesh.reachable).toEqual([])

@@ -21,7 +21,7 @@ export interface HostedBoostr<N> {
 type MeshOptions = Omit<BoostrMeshOptions, 'createNode'>
 type Without<T> = Omit<T, 'link' | 'clock' | 'onWork'>
 
-/** Its mesh must dial the workers; until it has reached one, that one counts as gone. */
+/** Its mesh must connect to the workers; until then a worker counts as lost. */
 export async function hostBoostrRouter(
   mesh: Omit<MeshOptions, 'rank' | 'ranks'>,
   options: Without<BoostrRouterOptions>,
@@ -35,7 +35,7 @@ export async function hostBoostrRouter(
   return hosted
 }
 
-/** Its mesh must dial the decode workers. */
+/** Its mesh must connect to the decode workers. */
 export function hostBoostrPrefill(
   mesh: MeshOptions,
   options: Without<BoostrPrefillOptions>,
@@ -43,7 +43,7 @@ export function hostBoostrPrefill(
   return host(mesh, (link) => new BoostrPrefillWorker({ ...options, link, clock: osClock }))
 }
 
-/** Steps while there is work, and lets the sockets have their turn between two steps. */
+/** Steps while there is work, and lets the sockets run between two steps. */
 export function hostBoostrDecode(
   mesh: MeshOptions,
   options: Without<BoostrDecodeOptions>,

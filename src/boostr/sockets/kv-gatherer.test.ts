@@ -19,13 +19,13 @@ function feed(length: number, limit: number) {
 }
 
 describe('KvGatherer', () => {
-  it.each([1, PIECE - 1, PIECE, 5 * PIECE + 3])('%i bytes - come out as they went in', (length) => {
+  it.each([1, PIECE - 1, PIECE, 5 * PIECE + 3])('%i bytes - are received unchanged', (length) => {
     const { wholes } = feed(length, length)
     expect(wholes.map((whole) => whole.length)).toEqual([length])
     expect(wholes[0]?.[length - 1]).toBe(Math.floor((length - 1) / PIECE))
   })
 
-  it('over the limit - nothing is held while it comes, and the next one is whole', () => {
+  it('above the limit - nothing is held while it arrives, and the next one is complete', () => {
     const { wholes, heldMost, gatherer } = feed(300 * 1024 * 1024, 1_000)
     expect([wholes.length, heldMost]).toEqual([0, 0])
     gatherer.onPart(3, 0, Uint8Array.of(1, 2, 3))

@@ -1,12 +1,12 @@
 /**
- * KV_CACHE payloads of one connection as they come: gathered when the node wants them, dropped piece by piece when not.
+ * Assembles the KV_CACHE payloads of one connection when the node wants them, and drops them piecewise when not.
  *
- * A payload may be as long as its frame says, which is up to 2 GiB; memory grows with the bytes that are really there.
+ * A payload may have up to 2 GiB by its frame's length, so memory grows only with the bytes that have arrived.
  */
 const FIRST_BYTES = 64 * 1024
 
 interface KvGathererOptions {
-  /** Before the first byte: whether a payload of this length is wanted. */
+  /** Called before the first byte: whether a payload of this length is wanted. */
   readonly wants: (length: number) => boolean
   readonly onWhole: (payload: Uint8Array) => void
 }
@@ -20,7 +20,7 @@ export class KvGatherer {
     this.#options = options
   }
 
-  /** Memory that is held for a payload under way. */
+  /** Memory held for the current payload. */
   get heldBytes(): number {
     return this.#bytes.length
   }

@@ -1,5 +1,5 @@
 /**
- * The clock of one simulated process: the time of all, until the process dies. Then none of its timers fires any more.
+ * The clock of one simulated process: the common time until the process dies; after that none of its timers fires.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { StepAhead, StepRun } from '../../simengine/index.ts'

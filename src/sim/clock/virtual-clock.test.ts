@@ -4,7 +4,7 @@ import { sleep } from '../../base/index.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 describe('VirtualClock', () => {
-  it('fires in order of time, then of making, and never a cancelled timer', () => {
+  it('fires in order of time, then of creation, and never a cancelled timer', () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(fc.nat(20), fc.boolean()), { maxLength: 60 }), (timers) => {
         const clock = new VirtualClock()
@@ -22,7 +22,7 @@ describe('VirtualClock', () => {
     )
   })
 
-  it('stands still without timers and stops where it is reported', async () => {
+  it('stands still without timers and stops at the given time', async () => {
     const clock = new VirtualClock({ epochMs: 1000 })
     let count = 0
     clock.after(10, () => count++)
@@ -32,7 +32,7 @@ describe('VirtualClock', () => {
     expect(clock.nextMs).toBe(30)
   })
 
-  it('lets what awaits go on between timers', async () => {
+  it('lets awaiting code continue between timers', async () => {
     const clock = new VirtualClock()
     const seen: number[] = []
     const walk = async (): Promise<string> => {
@@ -47,7 +47,7 @@ describe('VirtualClock', () => {
     expect(seen).toEqual([5, 10, 15])
   })
 
-  it('says when time ends before the promise does', async () => {
+  it('reports when the timers end before the promise does', async () => {
     await expect(new VirtualClock().runUntil(new Promise(() => undefined))).rejects.toThrow('ended')
   })
 })

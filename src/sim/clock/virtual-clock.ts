@@ -1,10 +1,10 @@
 /**
- * A clock that stands still until it is told to go on: timers fire in order of their time, then of their making.
+ * A clock that advances only on request: timers fire in order of their time, then of their creation.
  *
- * Between two timers the microtasks of the first one are let run, so code that awaits behaves as it does live. A run is
- * repeatable as long as what it drives takes time and randomness from its arguments only. Nothing in the language says
- * when the microtasks are through: a number of turns is waited, or the driver passes a `settle` that knows (in Node that of
- * room `os`), which code with long chains of awaits needs.
+ * Between two timers the microtasks of the first one run, so code that awaits behaves as it does live. A run is
+ * repeatable if the simulated code takes time and randomness only from its arguments. JavaScript has no way to tell
+ * that no microtask is left: by default a fixed number of turns is awaited, or the caller passes a `settle` that
+ * knows (in Node that of room `os`), which code with long chains of awaits needs.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { StepAhead, StepRun } from '../../simengine/index.ts'
@@ -17,7 +17,7 @@ interface Entry {
 }
 
 export interface VirtualClockOptions {
-  /** What `epochMs` says at the start. */
+  /** The value of `epochMs` at the start. */
   readonly epochMs?: number
   /** Resolves when no microtask is left. */
   readonly settle?: () => Promise<void>
@@ -27,7 +27,10 @@ export interface VirtualClockOptions {
 const MICROTASK_TURNS = 64
 
 const SWEEP_MIN = 1024
-/** More runs than these are not caught up for every timer: each then ends by itself, a little later. */
+/**
+ * With more runs than this, runs are not brought up to date at every timer; each then ends by itself, a little
+ * later.
+ */
 const RUNS_EXACT_MAX = 256
 
 export class VirtualClock implements Clock, StepAhead {
@@ -38,7 +41,7 @@ export class VirtualClock implements Clock, StepAhead {
   #nowMs = 0
   #order = 0
   #isUnsettled = true
-  /** Of the heap's entries; deadlines lie far ahead and are nearly all cancelled long before. */
+  /** Of the heap's entries. Deadlines are far ahead, and nearly all are cancelled long before. */
   #cancelledCount = 0
 
   constructor(options: VirtualClockOptions = {}) {
@@ -58,12 +61,15 @@ export class VirtualClock implements Clock, StepAhead {
     return this.#add(delayMs, fire, false)
   }
 
-  /** For what looks at no engine and makes no promise: nothing has to be caught up or settled for it. */
+  /**
+   * For callbacks that neither inspect an engine nor resolve a promise: nothing has to be updated or settled for
+   * them.
+   */
   afterQuietly(delayMs: number, fire: () => void): Timer {
     return this.#add(delayMs, fire, true)
   }
 
-  /** What fired last may have left microtasks behind. */
+  /** True when the last timer may have left microtasks. */
   get isUnsettled(): boolean {
     return this.#isUnsettled
   }
@@ -90,7 +96,7 @@ export class VirtualClock implements Clock, StepAhead {
     this.#runs.delete(run)
   }
 
-  /** For who counts the steps of engines: what has been computed by now is counted. */
+  /** For counters of engine steps: brings the computed steps up to date. */
   settleRuns(): void {
     for (const run of this.#runs) run.settle(this.#nowMs)
   }
@@ -104,13 +110,13 @@ export class VirtualClock implements Clock, StepAhead {
     return this.#heap[0]?.atMs ?? null
   }
 
-  /** Fires the next timer without letting microtasks run; false when there is none (up to `untilMs`). */
+  /** Fires the next timer without running microtasks; false when there is none (until `untilMs`). */
   fireNext(untilMs = Infinity): boolean {
     const atMs = this.nextMs
     if (atMs === null || atMs > untilMs) return false
     const entry = this.#pop()
     const { fire } = entry
-    // A cancel that comes later finds nothing to cancel.
+    // A later cancel has no effect.
     entry.fire = null
     this.#nowMs = atMs
     this.#isUnsettled = !entry.isQuiet
@@ -120,7 +126,9 @@ export class VirtualClock implements Clock, StepAhead {
     return true
   }
 
-  /** Runs until no timer is left (or `untilMs`), with the microtasks between. Returns the number of timers fired. */
+  /**
+   * Runs until no timer is left (or `untilMs`), with the microtasks in between. Returns the number of fired timers.
+   */
   async run(untilMs = Infinity): Promise<number> {
     let fired = 0
     await this.settle()
@@ -132,7 +140,7 @@ export class VirtualClock implements Clock, StepAhead {
     return fired
   }
 
-  /** Goes on until the promise is settled, and returns its value. Throws when the timers end before. */
+  /** Runs until the promise is settled, and returns its value. Throws when the timers end before. */
   async runUntil<T>(promise: Promise<T>): Promise<T> {
     let isSettled = false
     const mark = (): void => {
@@ -148,13 +156,13 @@ export class VirtualClock implements Clock, StepAhead {
     return promise
   }
 
-  /** Lets what is ready run, without going on in time. */
+  /** Runs what is ready, without advancing the time. */
   async settle(): Promise<void> {
     if (this.#settle !== null) return this.#settle()
     for (let turn = 0; turn < MICROTASK_TURNS; turn++) await Promise.resolve()
   }
 
-  /** Takes the cancelled entries out. A sorted list is a heap. */
+  /** Removes the cancelled entries. A sorted list is a valid heap. */
   #sweep(): void {
     if (this.#heap.length < SWEEP_MIN) return
     const live = this.#heap.filter(({ fire }) => fire !== null)

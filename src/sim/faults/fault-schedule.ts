@@ -1,15 +1,15 @@
 /**
- * What happens to which worker when: written down, or drawn from a seed.
+ * Which faults happen to which worker and when: a written schedule, or drawn from a seed.
  */
 import { BatonError, isRecord, randomInt, seededRandom } from '../../base/index.ts'
 
-/** `worker` is the place in the order of the fleet's groups; who comes up again after a death takes the same place. */
+/** `worker`: the index in the order of the fleet's groups; a worker that restarts after a death keeps its index. */
 export type FaultEvent =
   | {
       readonly kind: 'death'
       readonly worker: number
       readonly atMs: number
-      /** A new process starts so much later; absent: none. */
+      /** A new process starts after this time; absent: none. */
       readonly restartMs?: number
     }
   | {
@@ -17,7 +17,7 @@ export type FaultEvent =
       readonly worker: number
       readonly atMs: number
       readonly untilMs: number
-      /** Everything takes so many times as long. */
+      /** Everything takes this many times as long. */
       readonly factor: number
     }
   | {
@@ -29,7 +29,7 @@ export type FaultEvent =
   | { readonly kind: 'break'; readonly worker: number; readonly atMs: number }
   | { readonly kind: 'drain'; readonly worker: number; readonly atMs: number }
 
-/** How many of each, over the time of a run. */
+/** The number of faults of each kind during a run. */
 export interface FaultDraw {
   readonly seed: number
   readonly workers: number
@@ -86,7 +86,10 @@ const MEMBERS: Readonly<Record<FaultEvent['kind'], readonly string[]>> = {
   drain: [],
 }
 
-/** Throws `config.invalid` with the place of the event that is wrong. They may come from a file: nothing is taken for given. */
+/**
+ * Throws `config.invalid` with the place of the wrong event. Events may come from a file, so every field is
+ * validated.
+ */
 export function checkFaults(events: readonly FaultEvent[], workers: number): void {
   for (const [i, event] of events.entries()) checkFault(event, `faults[${i}]`, workers)
 }
@@ -101,10 +104,10 @@ function checkFault(event: unknown, place: string, workers: number): void {
     throw new BatonError('config.invalid', `${place} (${kind as string}): ${what}`)
   }
   const odd = Object.keys(event).find((name) => !members.includes(name))
-  if (odd !== undefined) refuse(`unknown name '${odd}': known are ${members.join(', ')}`)
+  if (odd !== undefined) refuse(`unknown name '${odd}': expected one of ${members.join(', ')}`)
   const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
   if (!Number.isSafeInteger(worker) || (worker as number) < 0 || (worker as number) >= workers)
-    refuse(`there is no worker ${String(worker)}, the fleet has ${workers}, counted from 0`)
+    refuse(`there is no worker ${String(worker)}: the fleet has ${workers} workers, counted from 0`)
   if (!isTime(atMs)) return refuse('atMs: expected a number ≥ 0')
   if (members.includes('untilMs') && !(isTime(untilMs) && untilMs >= atMs))
     refuse('untilMs: expected a number that is not before atMs')

@@ -1,5 +1,5 @@
 /**
- * Watches what every client is notified: one end each, and exactly the tokens that the model says.
+ * Checks what every client receives: exactly one end, and exactly the tokens that the model generates.
  */
 import { SimTokens } from '../../simengine/index.ts'
 import type { FinishReason, GenerateRequest } from '../../request/index.ts'
@@ -10,7 +10,7 @@ const VIOLATIONS_MAX = 20
 export class ReplyWitness {
   readonly violations: string[] = []
   readonly #tokens: SimTokens
-  /** The stream of tokens of each request, its length, and whether it has ended. */
+  /** For each request its token stream, its length, and whether it has ended. */
   readonly #streams: Uint32Array
   readonly #lengths: Uint32Array
   readonly #sent: Uint8Array
@@ -50,7 +50,7 @@ export class ReplyWitness {
     if (code === 'runtime.internal') this.report(`request ${index}: internal error`)
   }
 
-  /** At the end of a run: a request that was sent has ended. */
+  /** At the end of a run: every request that was sent must have ended. */
   checkAll(): void {
     for (let i = 0; i < this.#sent.length; i++) {
       if (this.#sent[i] === 1 && this.#ended[i] === 0) this.report(`request ${i}: never ended`)

@@ -1,4 +1,4 @@
-/** Conditional disaggregation on a fleet whose decode workers are free for some prompts and not for others. */
+/** Conditional disaggregation on a fleet whose decode workers have capacity for some prompts. */
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../os/settle.ts'
 import type { RouterOptions } from '../../router/index.ts'
@@ -21,7 +21,7 @@ describe('conditional disaggregation by predicted times on a fleet', () => {
     expect(times.aggregated).toBeGreaterThan(100)
   })
 
-  it('busy decode workers - their prompts do not hold up the others, as they do by length', async () => {
+  it('busy decode workers - their prompts do not delay the others, as they do with a decision by length', async () => {
     const [apart, times] = [await run({}, 20), await run({ conditional }, 20)]
     const byLength = await run({ cost: 'blocks', conditional }, 20)
     expect(times.ttftMs).toBeLessThan(1.01 * apart.ttftMs)

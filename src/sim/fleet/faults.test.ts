@@ -1,7 +1,7 @@
 /**
  * 100,000 requests under seeded faults: none is lost, none ends twice, every token is right, nothing is left behind.
  *
- * A violation names its seed; `runFleet(faultyFleet(kind, seed, REQUESTS))` shows it again.
+ * A violation names its seed; `runFleet(faultyFleet(kind, seed, REQUESTS))` reproduces it.
  */
 import { describe, expect, it } from 'vitest'
 import { faultyFleet, SMALL_ENGINE as engine } from '../../../test/fixtures/faulty-fleet.ts'
@@ -37,14 +37,14 @@ describe('a fleet under faults', () => {
     120_000,
   )
 
-  it('the same seed - the same run, whatever happens in it', async () => {
+  it('the same seed - the same run, whatever faults occur', async () => {
     const config = faultyFleet('mixed', 11, REQUESTS)
     const short = { ...config, trace: config.trace.slice(0, 1500) }
     expect(await runFleet(short)).toEqual(await runFleet(short))
   })
 })
 
-describe('what checks a fleet', () => {
+describe('the checks of a fleet', () => {
   const request = {
     requestId: 'r',
     model: 'sim',
@@ -56,7 +56,7 @@ describe('what checks a fleet', () => {
     routing: {},
   }
 
-  it('names a wrong token, a token too many, a second end and a missing one', () => {
+  it('report a wrong token, a token too many, a second end and a missing one', () => {
     const witness = new ReplyWitness(2, 0)
     witness.sent(0, request)
     witness.sent(1, request)
@@ -73,7 +73,7 @@ describe('what checks a fleet', () => {
     ])
   })
 
-  it('names what is under way in the middle of a run', async () => {
+  it('report what is still running in the middle of a run', async () => {
     const fleet = new Fleet({ workers: [{ mode: 'agg', count: 1, engine }], trace: [], settle })
     await fleet.begin()
     const sink = { onToken: () => undefined, onChunk: () => undefined, onError: () => undefined }

@@ -1,5 +1,5 @@
 /**
- * What a run of a fleet is made of: workers, requests, router, faults, goals.
+ * The configuration of a simulated fleet: workers, requests, router, faults, goals.
  */
 import type { SchedulerOptions } from '../../simengine/index.ts'
 import type { DisaggregationMode, EnginePace, LatencyGoals } from '../../request/index.ts'
@@ -13,11 +13,11 @@ export interface FleetGroup {
   readonly mode: DisaggregationMode
   readonly count: number
   readonly engine?: SchedulerOptions
-  /** Before it takes requests. Default 0. */
+  /** Milliseconds until it accepts requests. Default 0. */
   readonly startupMs?: number
-  /** What its workers say of their pace. Absent: nothing. */
+  /** The pace that its workers announce. Absent: none. */
   readonly pace?: EnginePace
-  /** Its workers may become prefill or decode workers; see `FleetConfig.roles`. Default false. */
+  /** Its workers may change between prefill and decode; see `FleetConfig.roles`. Default false. */
   readonly changesRole?: boolean
   /** For reports. */
   readonly name?: string
@@ -32,43 +32,52 @@ export interface FleetConfig {
   readonly workers: readonly FleetGroup[]
   readonly trace: readonly TraceRequest[]
   readonly router?: RouterOptions
-  /** Frontends that share the workers; each gets every so many-th request. Default 1. */
+  /** Frontends that share the workers; the requests are distributed in turn. Default 1. */
   readonly frontends?: number
-  /** As frontends do: a prompt that does not fit is refused, and an answer ends where the context does. Default: there is no bound. */
+  /**
+   * As in a real frontend, a prompt that does not fit is refused, and an answer ends at the context length. Default:
+   * no limit.
+   */
   readonly contextLength?: number
   /** Default: TTFT 5000 ms, TPOT 50 ms. */
   readonly goal?: FleetGoal
-  /** Latency goals that each request carries, which the router goes by. Default: none. */
+  /** Latency goals of each request, which the router considers. Default: none. */
   readonly goalsOf?: (request: TraceRequest, index: number) => LatencyGoals | undefined
-  /** Of the router's random choices, the network's and the clients'. Default 0. */
+  /** Seed of the random choices of router, network and clients. Default 0. */
   readonly seed?: number
   /** Delay of KV events to the router in ms; null: the engines send none. Default 1. */
   readonly eventDelayMs?: number | null
-  /** Closed loop: so many requests under way. Absent: at the times of the trace. */
+  /** Closed loop: number of concurrent requests. Absent: requests are sent at the times of the trace. */
   readonly concurrency?: number
-  /** Workers that die: index in the order of `workers`, moment of the virtual time. */
+  /** Workers that die: the index in the order of `workers`, and the virtual time. */
   readonly deaths?: readonly { readonly worker: number; readonly atMs: number }[]
   readonly faults?: readonly FaultEvent[]
-  /** How late one frontend hears what another tells. Default 2; null: they tell each other nothing. */
+  /** Delay in ms of messages between frontends. Default 2; null: they send none. */
   readonly peerDelayMs?: number | null
-  /** Workers of groups that may change their role do so as the controller decides. Absent: nobody does. */
+  /** Workers of groups with `changesRole` change their role as the controller decides. Absent: none does. */
   readonly roles?: Partial<RoleControllerOptions>
   readonly network?: Partial<NetworkFaults>
-  /** Further attempts of a request whose worker is lost. Default 3, as the server's. */
+  /** Further attempts of a request whose worker is lost. Default 3, as in the server. */
   readonly migrationLimit?: number
-  /** What a request takes before a worker has it, and its tokens on their way back: HTTP, parsing, tokenizing. Default 0. */
+  /** Time of a request outside of workers: HTTP, parsing, tokenizing, and its tokens on the way back. Default 0. */
   readonly overhead?: RequestOverhead
-  /** Share of clients that leave before the end. Default 0. */
+  /** Share of clients that disconnect before the end. Default 0. */
   readonly leaving?: number
-  /** KV goes from worker to worker by offers and pulls, instead of being a time only. Default false. */
+  /** KV is transferred between workers by offers and pulls, instead of being only a delay. Default false. */
   readonly handsKvOver?: boolean
-  /** Look at every token, and at the end for what was lost, doubled or left behind. Default false. */
+  /** Check every token, and at the end what was lost, duplicated or left behind. Default false. */
   readonly check?: boolean
-  /** Telemetry is taken so often, in virtual time; 0: never. Default 0. */
+  /** Interval of telemetry samples in virtual ms; 0: none. Default 0. */
   readonly sampleMs?: number
-  /** Every engine step has a timer. Slower; needed where something cuts replies off in the middle. Default: there. */
+  /**
+   * Every engine step has a timer. Slower, but needed if replies may be cut off in the middle. Default: on in that
+   * case.
+   */
   readonly stepwise?: boolean
   readonly onProgress?: (ended: number, total: number, nowMs: number) => void
-  /** Resolves when no microtask is left; see `VirtualClock`. In Node: `() => new Promise(setImmediate)`, or that of room `os`. */
+  /**
+   * Resolves when no microtask is left; see `VirtualClock`. In Node: `() => new Promise(setImmediate)`, or that of
+   * room `os`.
+   */
   readonly settle?: () => Promise<void>
 }

@@ -1,5 +1,5 @@
 /**
- * A whole fleet in one process: workers, network, discovery, frontends, and what befalls them.
+ * A whole fleet in one process: workers, network, discovery, frontends, and the faults.
  */
 import { BatonError, seededRandom, workerIdOf } from '../../base/index.ts'
 import type { Timer } from '../../base/index.ts'
@@ -30,12 +30,12 @@ export class Fleet {
   readonly clock: VirtualClock
   readonly network: SimNetwork
   readonly discovery: SimDiscovery
-  /** They tell each other what routers share (`FleetConfig.peerDelayMs`); the rest each has from the workers. */
+  /** They exchange the routers' shared state (`FleetConfig.peerDelayMs`); each learns the rest from the workers. */
   readonly frontends: readonly LabFrontend[]
-  /** All that there have been, the dead ones too. */
+  /** All workers so far, including dead ones. */
   readonly workers: LabWorker[] = []
   migrations = 0
-  /** As the controller of roles has decided, with the moment. */
+  /** The decisions of the role controller, with their times. */
   readonly roleChanges: (RoleChange & { readonly atMs: number })[] = []
   #roleWatch: Timer | null = null
   readonly #config: FleetConfig
@@ -75,7 +75,7 @@ export class Fleet {
     return this.frontends[0] as LabFrontend
   }
 
-  /** From now on, until `quiesce`. */
+  /** Starts the role controller, until `quiesce`. */
   watchRoles(): void {
     const { roles } = this.#config
     if (roles === undefined) return
@@ -88,7 +88,7 @@ export class Fleet {
     look()
   }
 
-  /** Ends the controller: a clock that always has something to do never stops. */
+  /** Stops the role controller, whose timers would never let the clock end. */
   endRoles(): void {
     this.#roleWatch?.cancel()
   }
@@ -101,12 +101,12 @@ export class Fleet {
     while (!isKnown() && this.clock.fireNext()) await this.clock.settle()
   }
 
-  /** The frontend that the request of that number in the trace goes to. */
+  /** The frontend for the request with this index in the trace. */
   frontendOf(index: number): LabFrontend {
     return this.frontends[index % this.frontends.length]!
   }
 
-  /** Lets what is under way come to its end: leases, deadlines, connections. */
+  /** Runs until everything has ended: leases, deadlines, connections. */
   async quiesce(): Promise<void> {
     this.endRoles()
     this.network.dice.stop()
@@ -121,7 +121,7 @@ export class Fleet {
       random: seededRandom(seed + index),
       network: this.network,
       discovery: this.discovery,
-      // Few records are kept: each holds every candidate.
+      // Few decision records are kept, because each contains every candidate.
       router: { explainRecords: EXPLAIN_RECORDS, ...router },
       migrationLimit: migrationLimit ?? 3,
       onMigrated: () => {
@@ -155,7 +155,7 @@ export class Fleet {
     }
   }
 
-  /** As a worker process does it: it drains and ends, and then another begins in its place. */
+  /** Like a worker process: it drains and ends, and then another worker starts in its place. */
   #changeRole(change: RoleChange): void {
     const place = this.#places.find(({ worker }) => worker.workerId === change.workerId)
     if (place === undefined) return
@@ -223,7 +223,7 @@ export class Fleet {
   }
 }
 
-/** Replies may end in the middle: what was said until then has to have been said. */
+/** True when replies may end in the middle, so that earlier output must have been sent by then. */
 function cutsReplies({
   leaving = 0,
   deaths = [],

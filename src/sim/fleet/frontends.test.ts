@@ -1,4 +1,4 @@
-/** What several frontends cost in decisions, and what the controller of roles brings, in virtual time. */
+/** The effect of several frontends on decisions, and of the role controller, in virtual time. */
 import { describe, expect, it } from 'vitest'
 import { sharedPrefixWorkload } from '../trace/shared-prefix-workload.ts'
 import type { FleetReport } from '../report/fleet-report.ts'
@@ -47,7 +47,7 @@ describe('several frontends', () => {
   })
 })
 
-describe('the controller of roles', () => {
+describe('the role controller', () => {
   /** Long prompts, short answers. */
   const prompts = (requestsPerSecond: number) =>
     sharedPrefixWorkload({
@@ -65,7 +65,7 @@ describe('the controller of roles', () => {
     { mode: 'decode', count: 5, engine: { blockCount: 4096 }, changesRole: true },
   ] as const
 
-  it('prompts that one prefill worker cannot compute - decode workers help, and first tokens come sooner', async () => {
+  it("prompts that exceed one prefill worker's capacity - decode workers help, and first tokens come sooner", async () => {
     const trace = prompts(12)
     const still = await recordFleet({ workers, trace, settle })
     const moved = await recordFleet({
@@ -81,14 +81,14 @@ describe('the controller of roles', () => {
     expect(moved.report.completed).toBe(trace.length)
     expect(moved.report.violations).toEqual([])
     expect(moved.report.ttftMs.mean).toBeLessThan(0.7 * still.report.ttftMs.mean)
-    // Hysteresis: no change follows another sooner than the rest.
+    // Hysteresis: no change comes sooner after another than the rest time.
     for (const [index, { atMs }] of moved.roleChanges.entries()) {
       const before = moved.roleChanges[index - 1]
       if (before !== undefined) expect(atMs - before.atMs).toBeGreaterThanOrEqual(control.restMs)
     }
   })
 
-  it('prompts that it can compute - nobody changes', async () => {
+  it('prompts within its capacity - no worker changes', async () => {
     const { roleChanges } = await recordFleet({
       workers,
       trace: prompts(5),

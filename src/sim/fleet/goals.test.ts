@@ -1,4 +1,4 @@
-/** What goals are for: more requests that keep them, on a fleet that cannot keep all. */
+/** Latency goals: more requests meet them on a fleet that cannot meet all. */
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../os/settle.ts'
 import type { RouterOptions } from '../../router/index.ts'
@@ -6,13 +6,13 @@ import type { FleetConfig } from './fleet-config.ts'
 import { recordFleet } from './run-fleet.ts'
 import { sharedPrefixWorkload } from '../trace/shared-prefix-workload.ts'
 
-/** Every other request is in a hurry, the others have time. */
+/** Half of the requests have a tight goal, the others a wide one. */
 const goalOf = (index: number) => ({ ttftMs: index % 2 === 0 ? 400 : 8000 })
 
 describe('latency goals on a fleet', () => {
   const workers: FleetConfig['workers'] = [{ mode: 'agg', count: 4, engine: { maxSequences: 8 } }]
 
-  it('half as much again as the workers take - more keep their goals than without, and the others are told', async () => {
+  it('1.5 times the capacity - more requests meet their goals than without, and the others are refused', async () => {
     const [without, withGoals] = [await run({}, false), await run({}, true)]
     expect(withGoals.kept).toBeGreaterThan(1.5 * without.kept)
     expect(withGoals.ttftMs).toBeLessThan(0.5 * without.ttftMs)
@@ -21,7 +21,7 @@ describe('latency goals on a fleet', () => {
   })
 
   it.each(['blocks', 'time'] as const)(
-    'cost: %s, nobody refused - slack alone: more keep them, and all are answered',
+    'cost: %s, no refusals - priority by slack alone: more requests meet their goals, and all are answered',
     async (cost) => {
       const router = { cost, refuseLateGoals: false }
       const [without, withGoals] = [await run(router, false), await run(router, true)]

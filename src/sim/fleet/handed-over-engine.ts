@@ -1,9 +1,9 @@
 /**
- * The simulated engine with KV that is really handed over: what a prefill worker computes lies in a block store as the
- * bytes of its tokens, and a decode worker looks whether what it pulled is what its prompt says.
+ * The simulated engine with real KV transfer: the blocks of a prefill worker contain the bytes of their tokens, and
+ * a decode worker checks that the pulled blocks match its prompt.
  *
- * Without it the simulated engine only counts the time of a transfer. With it offers, leases, pulls and pins are those of
- * the real worker, and a checker can see what leaks.
+ * Without it the simulated engine only counts the time of a transfer. With it offers, leases, pulls and pins are
+ * those of the real worker, and leaks can be detected.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -79,15 +79,12 @@ export class HandedOverEngine implements Engine {
       const held = this.kvBlocks.get(low, high)
       const wanted = bytesOf(tokens)
       if (held?.length === wanted.length && held.every((byte, i) => byte === wanted[i])) return
-      throw new BatonError(
-        'runtime.internal',
-        'the KV that was handed over is not that of the prompt',
-      )
+      throw new BatonError('runtime.internal', 'the transferred KV does not match the prompt')
     })
   }
 }
 
-/** Blocks of a prompt without its last token, which decode computes itself. */
+/** The blocks of a prompt without its last token, which decode computes itself. */
 function forEachBlock(
   { tokenIds, routing }: GenerateRequest,
   blockTokens: number,

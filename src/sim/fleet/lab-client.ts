@@ -1,5 +1,6 @@
 /**
- * One client of a fleet: sees what a frontend would hand to HTTP, measures it, and may leave before the end.
+ * One client of a fleet: receives what a frontend would send over HTTP, measures it, and may disconnect before the
+ * end.
  */
 import type { BatonError } from '../../base/index.ts'
 import type { SimRunData } from '../../simengine/index.ts'
@@ -13,7 +14,7 @@ interface LabClientOptions {
   readonly clock: VirtualClock
   readonly log: RequestLog
   readonly witness: ReplyWitness | null
-  /** Leaves after so many tokens; 0: before the first one. Infinity: stays. */
+  /** Disconnects after this many tokens; 0: before the first one. Infinity: never. */
   readonly leavesAfter: number
   readonly onEnd: () => void
 }
@@ -89,7 +90,7 @@ export class LabClient implements ReplySink {
     if (this.#tokens >= leavesAfter) this.#leave()
   }
 
-  /** Nobody looks at the tokens themselves. */
+  /** Only the times of the tokens are needed, not the tokens. */
   #tokensAt(timesMs: Float64Array): void {
     const { index, log } = this.#options
     if (timesMs.length === 0) return

@@ -1,6 +1,6 @@
 /**
- * A frontend of the laboratory: the real router under the real migration, on a plane of the simulated network, told of
- * workers by the simulated discovery. What is not there is HTTP and text.
+ * A frontend of the laboratory: the real router below the real migration, on a plane of the simulated network, with
+ * workers from the simulated discovery. It has no HTTP and no text.
  */
 import type { Clock, Random } from '../../base/index.ts'
 import { createMigratingService } from '../../frontend/index.ts'
@@ -20,7 +20,7 @@ export interface LabFrontendOptions {
   /** Further attempts of a request whose worker is lost. */
   readonly migrationLimit: number
   readonly onMigrated?: (migration: Migration) => void
-  /** What the other frontends are told. */
+  /** Messages for the other frontends. */
   readonly onPeerNews?: (news: PeerNews) => void
 }
 
@@ -53,7 +53,7 @@ export class LabFrontend {
         this.plane.workerJoined(card.workerId)
       },
       left: (workerId, reason) => {
-        // First the router, so that what the plane now fails is not sent there again.
+        // The router is told first, so that requests which the plane fails now are not sent there again.
         this.router.fleet.workerLeft(workerId, reason)
         this.plane.workerLeft(workerId, reason)
       },

@@ -1,6 +1,6 @@
 /**
- * A worker process of the laboratory: the real `Worker` with the simulated engine, on a clock that can die and an engine
- * that can be slow.
+ * A worker process of the laboratory: the real `Worker` with the simulated engine, on a clock that can die and with
+ * a speed that can change.
  */
 import type { WorkerId } from '../../base/index.ts'
 import { createSchedulerConfig, SimEngine } from '../../simengine/index.ts'
@@ -28,13 +28,15 @@ export interface LabWorkerOptions {
   readonly model: string
   readonly engine: SchedulerOptions
   readonly startupMs: number
-  /** What it says of its engine; null: nothing. */
+  /** The pace that its engine announces; null: none. */
   readonly pace: EnginePace | null
-  /** Of the output tokens: the same for all workers of a fleet. */
+  /** Seed of the output tokens, equal for all workers of a fleet. */
   readonly seed: number
-  /** The engine tells nobody about its blocks. */
+  /** The engine publishes no KV events. */
   readonly isSilent: boolean
-  /** One timer for each step, so that every token comes at its time; without it tokens may come together, later. */
+  /**
+   * One timer for each step, so that every token arrives at its time; without it tokens may arrive together, later.
+   */
   readonly isStepwise: boolean
   /** Null: the engine counts the time of a KV transfer itself. */
   readonly kv: SimKvExchange | null
@@ -44,7 +46,7 @@ export interface LabWorkerOptions {
   readonly observe?: (event: WorkerEvent) => void
 }
 
-/** Prompts of public traces are longer than what a simulated engine takes by default. */
+/** Prompts of public traces are longer than the simulated engine's default. */
 const CONTEXT_LENGTH = 2 ** 30
 const KV_STORE_TOKENS = 2 ** 22
 
@@ -104,7 +106,7 @@ export class LabWorker {
     return this.#worker.health()
   }
 
-  /** KV bytes that somebody holds a pin or an offer on. */
+  /** KV bytes with a pin or an offer. */
   get heldKvBytes(): number {
     return (this.#handedOver?.kvBlocks.pinnedBytes ?? 0) + (this.#kvServer?.heldBytes ?? 0)
   }
@@ -128,7 +130,7 @@ export class LabWorker {
     })
   }
 
-  /** As `kill -9`: nothing more comes from it, its connections break, its entry in discovery ends with the lease. */
+  /** Like `kill -9`: it sends nothing more, its connections break, its entry in discovery ends with the lease. */
   kill(): void {
     if (!this.isAlive) return
     this.#clock.kill()
@@ -136,7 +138,7 @@ export class LabWorker {
     this.#options.discovery.processDied(this.workerId)
   }
 
-  /** Everything that it computes from now on takes so many times as long. */
+  /** Everything that it computes from now on takes this many times as long. */
   slow(factor: number): void {
     this.#slowness = factor
     this.#engine.recast()
@@ -147,12 +149,12 @@ export class LabWorker {
     this.#hasStopped = true
   }
 
-  /** Its engine is closed: the newest load report is one from before. */
+  /** Its engine is closed; the newest load report is from before. */
   get hasStopped(): boolean {
     return this.#hasStopped
   }
 
-  /** What runs and waits in the engine, from its newest report. */
+  /** Running and waiting requests of the engine, from its newest report. */
   get load(): { readonly running: number; readonly queued: number; readonly activeBlocks: number } {
     const sum = { running: 0, queued: 0, activeBlocks: 0 }
     for (const report of this.#worker.loadSnapshot()) {
@@ -163,7 +165,7 @@ export class LabWorker {
     return sum
   }
 
-  /** What the network may ask of it; a silent worker says nothing of its blocks. */
+  /** The handler for the network; a silent worker sends no KV events. */
   #handler(): WorkerHandler {
     const worker = this.#worker
     if (!this.#options.isSilent) return worker

@@ -5,7 +5,7 @@ import type { Fleet } from './fleet.ts'
 import type { LabFrontend } from './lab-frontend.ts'
 import type { LabWorker } from './lab-worker.ts'
 
-/** To be called after `quiesce`. */
+/** Call it after `quiesce`. */
 export function leftBehind(fleet: Fleet): string[] {
   const left: string[] = []
   const expectNone = (what: string, count: number): void => {

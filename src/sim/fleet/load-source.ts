@@ -1,6 +1,6 @@
 /**
- * When the requests of a trace are sent: at their times (open loop), or so many at once (closed loop). What depends on
- * others follows them, after its delays.
+ * Decides when the requests of a trace are sent: at their times (open loop), or a fixed number at once (closed
+ * loop). Requests that depend on others follow them after a delay.
  */
 import type { Clock } from '../../base/index.ts'
 import type { TraceDependency, TraceRequest } from '../trace/trace-request.ts'
@@ -8,7 +8,7 @@ import type { TraceDependency, TraceRequest } from '../trace/trace-request.ts'
 interface LoadSourceOptions {
   readonly clock: Clock
   readonly trace: readonly TraceRequest[]
-  /** Requests under way at once; null: at the times of the trace. */
+  /** Number of concurrent requests; null: at the times of the trace. */
   readonly concurrency: number | null
   readonly send: (index: number) => void
 }
@@ -16,9 +16,9 @@ interface LoadSourceOptions {
 /** A request that waits for others. */
 interface Follower {
   readonly index: number
-  /** Of them so many have not happened yet. */
+  /** Number of them that have not happened yet. */
   left: number
-  /** Not before this moment, as far as is known. */
+  /** The earliest possible time, as far as known. */
   fromMs: number
 }
 
@@ -31,9 +31,12 @@ interface Following {
 export class LoadSource {
   readonly #options: LoadSourceOptions
   readonly #followers = new Map<number, Following[]>()
-  /** Those that wait for no other one, in the order of their times. */
+  /** Requests without dependencies, in order of time. */
   readonly #free: number[] = []
-  /** The free request that a request follows in the end, and how many of its kin have not ended. */
+  /**
+   * For each request the independent request at the start of its chain, and how many requests of the chain have not
+   * ended.
+   */
   readonly #roots: Int32Array
   readonly #kin: Int32Array
   #next = 0
@@ -60,7 +63,7 @@ export class LoadSource {
     else clock.after(0, () => this.#fill(concurrency))
   }
 
-  /** The request has ended, well or not. */
+  /** The request has ended, successfully or not. */
   ended(index: number): void {
     const { clock, concurrency } = this.#options
     const root = this.#roots[index]!
@@ -72,7 +75,7 @@ export class LoadSource {
   #follow(index: number, waitsFor: readonly TraceDependency[]): void {
     const { trace, concurrency } = this.#options
     const { waitsFor: isGraph, atMs } = trace[index]!
-    // A turn follows the one before whatever its time says; a request of a graph has a time of its own as well.
+    // A turn follows the previous one whatever its time says; a request of a graph also has a time of its own.
     const fromMs = isGraph !== undefined && concurrency === null ? atMs : 0
     const follower = { index, left: waitsFor.length, fromMs }
     for (const { request, on, delayMs } of waitsFor) {
@@ -99,7 +102,7 @@ export class LoadSource {
     if (this.#followers.has(index)) this.#release(index, 'sent')
   }
 
-  /** Only the next arrival has a timer: a trace may be long. */
+  /** Only the next arrival has a timer, because a trace may be long. */
   #arrive(): void {
     const { clock, trace } = this.#options
     for (;;) {
@@ -115,7 +118,7 @@ export class LoadSource {
     }
   }
 
-  /** A session, or a graph, holds its place until the last of its requests has ended. */
+  /** A session or a graph keeps its place until the last of its requests has ended. */
   #fill(count: number): void {
     for (let i = 0; i < count; i++) {
       const index = this.#free[this.#next]

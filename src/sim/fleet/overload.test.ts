@@ -8,7 +8,7 @@ import { recordFleet } from './run-fleet.ts'
 
 const SEQUENCES = 8
 const LOAD_SECONDS = 15
-/** Until the rates of a load are those that last. */
+/** Time until the rates of a load are steady. */
 const WARM_SECONDS = 3
 const CALM_SECONDS = 6
 
@@ -21,7 +21,7 @@ interface LoadOptions {
   readonly first?: number
 }
 
-/** Poisson arrivals; answers of half to one and a half times the length, so that batches do not run in step. */
+/** Poisson arrivals; answers have half to one and a half times the length, so that batches are not synchronised. */
 function poisson(options: LoadOptions): TraceRequest[] {
   const { rate, seconds, seed, outputTokens, fromSeconds = 0, first = 0 } = options
   const random = seededRandom(seed)
@@ -47,7 +47,10 @@ const group = (mode: DisaggregationMode): FleetGroup => ({
 
 const SHAPES = { aggregated: [group('agg')], disaggregated: [group('prefill'), group('decode')] }
 
-/** After the load: the first of five requests in a row that are answered as by a fleet that was never overloaded. */
+/**
+ * After the load: the time of the first of five consecutive requests that are answered as by a fleet without
+ * overload.
+ */
 function recoverySeconds(rows: readonly RequestRow[], calmMs: number): number {
   let first: RequestRow | undefined
   let count = 0
@@ -88,7 +91,7 @@ describe.each([
       settle: () => new Promise((resolve) => setImmediate(resolve)),
     }
 
-    /** What clients get who wait for their answer before they ask again, and first tokens at half of that. */
+    /** The throughput with closed-loop clients, and the first tokens at half of that load. */
     async function measure(): Promise<{ capacity: number; calmMs: number }> {
       const concurrency = 4 * SEQUENCES
       const many = { rate: 1000, seconds: 0.4, seed: 1, outputTokens }
@@ -120,7 +123,7 @@ describe.each([
       const told = `${times} x ${capacity.toFixed(1)}/s, seed ${seed}: ${JSON.stringify(report.failed)}`
       expect(done.length / wanted, `goodput at ${told}`).toBeGreaterThanOrEqual(0.95)
       expect(percentile(ttftOf(rows), 99), `TTFT p99 at ${told}`).toBeLessThan(3000)
-      // No frontend takes the places of the others.
+      // No frontend displaces the others.
       const served = Array.from({ length: frontends }, () => 0)
       for (const { index } of done) served[index % frontends]! += 1
       expect(Math.min(...served), `${served.join(', ')} by frontend at ${told}`).toBeGreaterThan(

@@ -1,4 +1,4 @@
-/** What a router that thinks in milliseconds does where its predictions do not hold, and where it knows nothing yet. */
+/** A router that predicts times, when its predictions are wrong and when it knows nothing yet. */
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../os/settle.ts'
 import type { FaultEvent } from '../faults/fault-schedule.ts'
@@ -32,8 +32,8 @@ async function run(faults: readonly FaultEvent[], requests: number) {
   return { report, decode, warnings }
 }
 
-describe('cost: time - a worker whose real times drift from what is predicted', () => {
-  it('for good - it is learned, the error falls again and others get its requests', async () => {
+describe('cost: time - a worker whose real times drift from the predictions', () => {
+  it('permanently - the change is learned, the error decreases again and others get its requests', async () => {
     const slow: FaultEvent = { kind: 'slow', worker: 0, atMs: 5000, untilMs: 1e9, factor: 6 }
     const { report, decode, warnings } = await run([slow], 900)
     const [first, ...others] = report.workers.map(({ requests }) => requests)
@@ -42,7 +42,7 @@ describe('cost: time - a worker whose real times drift from what is predicted', 
     expect(decode.ttftError).toBeLessThan(0.5)
   })
 
-  /** All of them, now quick and now twenty times as slow. */
+  /** All workers, alternately fast and twenty times as slow. */
   const unsteady = (untilMs: number): FaultEvent[] =>
     Array.from({ length: WORKERS }, (_, worker) =>
       Array.from({ length: Math.floor((untilMs - 3000) / 800) }, (_, i) => {
@@ -51,7 +51,7 @@ describe('cost: time - a worker whose real times drift from what is predicted', 
       }),
     ).flat()
 
-  it('now so and now otherwise - load alone decides, and it is said; it ends when they are steady again', async () => {
+  it('alternating - only load decides, which is reported; predictions return when the workers are steady again', async () => {
     const during = await run(unsteady(7000), 210)
     expect(during.decode.predictionsOff).toBe(true)
     expect(during.decode.ttftError).toBeGreaterThan(1)
@@ -62,8 +62,8 @@ describe('cost: time - a worker whose real times drift from what is predicted', 
   })
 })
 
-describe('cost: time - what nothing is known of', () => {
-  it('a worker that joins a busy fleet - is tried at once and gets its part, not everything', async () => {
+describe('cost: time - unknown workers', () => {
+  it('a worker that joins a busy fleet - is tried at once and gets its share, not everything', async () => {
     const { log, report } = await recordFleet({
       workers: [
         { mode: 'agg', count: WORKERS },
@@ -83,30 +83,27 @@ describe('cost: time - what nothing is known of', () => {
   it.each([
     ['just started', 0],
     ['learned', 300],
-  ] as const)(
-    'a burst of prompts of which nothing is cached - no worker gets a herd of it (%s)',
-    async (_, before) => {
-      const size = 80
-      const calm = promptsOf(before + 1)
-      const atMs = (calm.at(-1)?.atMs ?? 0) + 2000
-      const burst = Array.from({ length: size }, (_, i) => ({
-        atMs: atMs + 0.5 * i,
-        inputTokens: 800,
-        outputTokens: 40,
-        hashIds: [1_000_000 + 2 * i, 1_000_001 + 2 * i],
-      }))
-      const { log } = await recordFleet({
-        workers: [{ mode: 'agg', count: 8 }],
-        trace: [...calm, ...burst],
-        router: { cost: 'time', deadlines: { overloadWaitMs: 0 } },
-        settle,
-      })
-      const counts = new Map<string | null, number>()
-      for (const { decodeWorker } of [...log.rows()].slice(before + 1))
-        counts.set(decodeWorker, (counts.get(decodeWorker) ?? 0) + 1)
-      expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(size)
-      expect(counts.size).toBe(8)
-      expect(Math.max(...counts.values())).toBeLessThanOrEqual((1.5 * size) / 8)
-    },
-  )
+  ] as const)('a burst of uncached prompts - no worker gets most of it (%s)', async (_, before) => {
+    const size = 80
+    const calm = promptsOf(before + 1)
+    const atMs = (calm.at(-1)?.atMs ?? 0) + 2000
+    const burst = Array.from({ length: size }, (_, i) => ({
+      atMs: atMs + 0.5 * i,
+      inputTokens: 800,
+      outputTokens: 40,
+      hashIds: [1_000_000 + 2 * i, 1_000_001 + 2 * i],
+    }))
+    const { log } = await recordFleet({
+      workers: [{ mode: 'agg', count: 8 }],
+      trace: [...calm, ...burst],
+      router: { cost: 'time', deadlines: { overloadWaitMs: 0 } },
+      settle,
+    })
+    const counts = new Map<string | null, number>()
+    for (const { decodeWorker } of [...log.rows()].slice(before + 1))
+      counts.set(decodeWorker, (counts.get(decodeWorker) ?? 0) + 1)
+    expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(size)
+    expect(counts.size).toBe(8)
+    expect(Math.max(...counts.values())).toBeLessThanOrEqual((1.5 * size) / 8)
+  })
 })

@@ -1,7 +1,9 @@
 /**
- * Fleets whose every setting is drawn from a seed, under faults: requests end once with the right tokens, nothing is left behind.
+ * Fleets whose every setting is drawn from a seed, under faults: requests end once with the right tokens, nothing is
+ * left behind.
  *
- * More of them: `BATON_TEST_SEEDS=100-400 npx vitest run src/sim/fleet/random-fleets.test.ts` (a second of CPU for each).
+ * More of them: `BATON_TEST_SEEDS=100-400 npx vitest run src/sim/fleet/random-fleets.test.ts` (a second of CPU for
+ * each).
  */
 import { describe, expect, it } from 'vitest'
 import { randomFleet } from '../../../test/fixtures/random-fleet.ts'

@@ -1,4 +1,7 @@
-/** What routing has to bring, held by small runs in virtual time; bench/quality.ts shows it on a real trace. */
+/**
+ * The required quality of routing, tested by small runs in virtual time; bench/quality.ts measures it on a real
+ * trace.
+ */
 import { describe, expect, it } from 'vitest'
 import { settle } from '../../os/settle.ts'
 import type { RouterMode, RouterOptions } from '../../router/index.ts'
@@ -11,7 +14,7 @@ import { sharedPrefixWorkload } from '../trace/shared-prefix-workload.ts'
 
 const BLIND = ['round-robin', 'random', 'least-loaded', 'power-of-two'] as const
 
-/** Groups with a common prefix, blocks of 64 tokens; the prefixes of all groups are 5,120 blocks. */
+/** Groups with a common prefix, blocks of 64 tokens; the prefixes of all groups have 5,120 blocks. */
 const trace = sharedPrefixWorkload({
   requests: 600,
   groups: 40,
@@ -33,7 +36,7 @@ function run(mode: RouterMode, blockCount: number, requests = trace): Promise<Fl
 }
 
 describe('routing quality', () => {
-  it('kv - with memory for everything nearly all reuse there can be, more than any blind mode', async () => {
+  it('kv - with enough memory nearly the ideal reuse, more than any mode without KV', async () => {
     const kv = await run('kv', 16_384)
     expect(kv.blockReuse).toBeGreaterThanOrEqual(0.95 * ideal)
     expect(kv.blockReuse).toBeLessThanOrEqual(ideal)
@@ -45,7 +48,7 @@ describe('routing quality', () => {
     }
   })
 
-  it('kv - with a third of the memory far ahead of every blind mode', async () => {
+  it('kv - with a third of the memory far better than every mode without KV', async () => {
     const kv = await run('kv', 1600)
     for (const mode of BLIND) {
       const blind = await run(mode, 1600)
@@ -54,7 +57,7 @@ describe('routing quality', () => {
     }
   })
 
-  it('no events - what workers were sent tells nearly as much, with ample memory and with scarce', async () => {
+  it('no events - the record of sent prompts is nearly as good, with ample and with scarce memory', async () => {
     const silent = (blockCount: number): Promise<FleetReport> =>
       runFleet({
         workers: [{ mode: 'agg', count: 6, engine: { blockCount } }],
@@ -68,7 +71,7 @@ describe('routing quality', () => {
     )
   })
 
-  it('kv - one hot prefix does not herd all requests onto one worker', async () => {
+  it('kv - a hot prefix does not concentrate all requests on one worker', async () => {
     const hot = sharedPrefixWorkload({
       requests: 400,
       groups: 2,
@@ -84,14 +87,14 @@ describe('routing quality', () => {
     expect(Math.min(...counts)).toBeGreaterThan(0)
   })
 
-  it('kv - a conversation stays where its earlier turns are', async () => {
+  it('kv - a conversation stays on the worker of its earlier turns', async () => {
     const turns = conversations(40, 6)
     const kv = await run('kv', 16_384, turns)
     expect(kv.blockReuse).toBeGreaterThanOrEqual(0.95 * idealReuse(turns))
     expect((await run('round-robin', 16_384, turns)).blockReuse).toBeLessThan(0.6 * kv.blockReuse)
   })
 
-  it('cost: time - sessions behind a few long prompts spread over idle workers, and answers come sooner', async () => {
+  it('cost: time - sessions behind a few long prompts use idle workers, and answers come sooner', async () => {
     const agents = createWorkload({
       kind: 'agents',
       requests: 500,
@@ -105,13 +108,13 @@ describe('routing quality', () => {
     const [blocks, time] = [await at({ cost: 'blocks' }), await at({ cost: 'time' })]
     const used = ({ workers }: FleetReport): number =>
       workers.filter(({ requests }) => requests > 0).length
-    // 5 and 12 of 16: one turn alone does not pay for computing the tools' prompt again.
+    // 5 and 12 of 16: a single turn does not justify computing the tools' prompt again.
     expect(used(time)).toBeGreaterThan(1.5 * used(blocks))
     expect(time.e2eMs.mean).toBeLessThan(0.9 * blocks.e2eMs.mean)
     expect(time.ttftMs.mean).toBeLessThan(1.05 * blocks.ttftMs.mean)
   })
 
-  it('cost: time - where a third of the workers is slow, answers and the slowest first tokens come sooner', async () => {
+  it('cost: time - with a third of slow workers, answers and the slowest first tokens come sooner', async () => {
     const requests = sharedPrefixWorkload({
       requests: 500,
       groups: 40,
@@ -133,23 +136,24 @@ describe('routing quality', () => {
       })
     const [blocks, time] = [await at({ cost: 'blocks' }), await at({ cost: 'time' })]
     expect([blocks.completed, time.completed]).toEqual([500, 500])
-    // 519 against 654 ms. Until fc6e8c3 it was 476 against 695: routers heard of first tokens at the end of a run of steps,
-    // which cost blocks more than rates that are learned. With a timer per step the figures are those of today.
+    // 519 against 654 ms. Until fc6e8c3 it was 476 against 695: routers were told about first tokens only at the end
+    // of a run of steps, which affects cost by blocks more than learned rates. With a timer per step the figures are
+    // those of today.
     expect(time.e2eMs.mean).toBeLessThan(0.85 * blocks.e2eMs.mean)
-    // The mean is no better.
+    // The mean is not better.
     expect(time.ttftMs.mean).toBeLessThan(1.05 * blocks.ttftMs.mean)
     expect(time.ttftMs.p99).toBeLessThan(0.5 * blocks.ttftMs.p99)
   })
 })
 
-/** Each turn's prompt is the one before with three more blocks, 20 s later. */
+/** Each turn's prompt is the previous one with three more blocks, 20 s later. */
 function conversations(count: number, turns: number): TraceRequest[] {
   const requests: TraceRequest[] = []
   for (let turn = 0; turn < turns; turn++) {
     for (let i = 0; i < count; i++) {
       const blocks = 4 + 3 * turn
       requests.push({
-        // Not always in the same order, else taking turns would find its way by chance.
+        // In varying order, because otherwise round-robin would hit the right worker by chance.
         atMs: turn * 20_000 + ((i * (7 + 2 * turn)) % count) * 400 + i,
         inputTokens: blocks * 512,
         outputTokens: 80,

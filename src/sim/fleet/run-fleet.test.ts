@@ -24,7 +24,7 @@ const fleet = (change: Partial<FleetConfig> = {}): FleetConfig => ({
   trace,
   settle,
   ...change,
-  // Some of these loads are more than the fleet can take: here everybody waits.
+  // Some of these loads exceed the fleet's capacity; here all requests wait.
   router: { ...change.router, deadlines: { overloadWaitMs: 0 } },
 })
 
@@ -39,19 +39,19 @@ describe('runFleet', () => {
     expect(formatFleetReport(report)).toContain('completed 120')
   })
 
-  it('a run begins with its first request, wherever that stands in the trace', async () => {
+  it('a run starts with its first request, wherever that is in the trace', async () => {
     const few = trace.slice(0, 8).map((request, i) => ({ ...request, atMs: 5_000 * i }))
     const inOrder = await runFleet(fleet({ trace: few }))
     const backwards = await runFleet(fleet({ trace: few.toReversed() }))
     expect(backwards.durationMs).toBe(inOrder.durationMs)
     expect(inOrder.durationMs).toBeGreaterThan(35_000)
-    // At once, although the trace begins much later.
+    // At once, although the trace starts much later.
     const late = few.map((request) => ({ ...request, atMs: request.atMs + 1e9 }))
     const closed = await runFleet(fleet({ trace: late, concurrency: 8 }))
     expect(closed.requestsPerSecond).toBeGreaterThan(1)
   })
 
-  it('a context - a prompt that does not fit is refused, an answer ends with it', async () => {
+  it('a context length - a prompt that does not fit is refused, an answer ends at it', async () => {
     const few = [90, 99, 100, 300].map((inputTokens, i) => ({
       atMs: i,
       inputTokens,
@@ -63,7 +63,7 @@ describe('runFleet', () => {
     expect(report).toMatchObject({ completed: 2, outputTokens: 10 + 1, violations: [] })
   })
 
-  it('overhead - comes before the first token and beside the engine, which has no more to do', async () => {
+  it('overhead - comes before the first token and outside the engine, whose work is unchanged', async () => {
     const few = trace.slice(0, 5).map((request, i) => ({ ...request, atMs: 5_000 * i }))
     const plain = await runFleet(fleet({ trace: few }))
     const slower = await runFleet(
@@ -74,8 +74,8 @@ describe('runFleet', () => {
     expect(slower.itlMs).toEqual(plain.itlMs)
   })
 
-  it('finds more in the caches with KV-aware routing than in turn', async () => {
-    // Each worker can keep a third of the groups.
+  it('KV-aware routing finds more cached tokens than round-robin', async () => {
+    // Each worker can cache a third of the groups.
     const workers = [{ mode: 'agg', count: 4, engine: { blockCount: 400 } }] as const
     const kv = await runFleet(fleet({ workers, router: { mode: 'kv' } }))
     const turn = await runFleet(fleet({ workers, router: { mode: 'round-robin' } }))
@@ -95,7 +95,7 @@ describe('runFleet', () => {
   ] as const)(
     '%j - the same whether steps are computed ahead or each has a timer',
     async (workers) => {
-      // Too much for the fleet: whatever routers hear later than they should changes who gets what.
+      // Too much for the fleet: a delayed message to a router would change the result.
       const busy = sharedPrefixWorkload({
         requests: 150,
         groups: 12,
@@ -110,13 +110,13 @@ describe('runFleet', () => {
         fleet({ workers, trace: busy, stepwise: true }),
       )
       expect(one).toEqual(other)
-      // Of the same gaps, added up in another order.
+      // The same gaps, summed in another order.
       expect(ahead.mean).toBeCloseTo(timed.mean, 9)
       expect(ahead.p99).toBeCloseTo(timed.p99, 9)
     },
   )
 
-  it('says every token that a step of drafts brings, and is done sooner', async () => {
+  it('returns every token of a step with speculative drafts, and ends sooner', async () => {
     const engine = mockEngineOptions({ aic_nextn: 2, aic_nextn_accept_rates: [1, 1] })
     const plain = await runFleet(fleet())
     const drafted = await runFleet(fleet({ workers: [{ mode: 'agg', count: 4, engine }] }))
@@ -125,7 +125,7 @@ describe('runFleet', () => {
     expect(drafted.e2eMs.mean).toBeLessThan(plain.e2eMs.mean / 2)
   })
 
-  it('finds in host memory what the device had to give up', async () => {
+  it('finds blocks in host memory that the device had evicted', async () => {
     const small = { blockCount: 200, kvBytesPerToken: 1e5 }
     const host = { ...small, offload: { hostBlocks: 4000, bandwidth: { hostToDevice: 50 } } }
     const reuseOf = async (engine: SchedulerOptions): Promise<number> =>
@@ -133,7 +133,7 @@ describe('runFleet', () => {
     expect(await reuseOf(host)).toBeGreaterThan((await reuseOf(small)) + 0.1)
   })
 
-  it('decodes without the bumps of other prompts when prefill is elsewhere', async () => {
+  it('decodes without delays by other prompts when prefill runs elsewhere', async () => {
     const engine = { kvBytesPerToken: 131_072, kvTransferBandwidth: 50 }
     const split = await runFleet(
       fleet({
@@ -147,7 +147,7 @@ describe('runFleet', () => {
     expect(split.itlMs.max).toBeLessThan((await runFleet(fleet())).itlMs.max / 3)
   })
 
-  it('goes on when a worker dies - elsewhere, or it is counted as lost when migration is off', async () => {
+  it('continues on another worker when one dies, or counts the request as lost when migration is off', async () => {
     const deaths = [{ worker: 0, atMs: 3000 }]
     const moved = await runFleet(fleet({ deaths, check: true }))
     expect(moved).toMatchObject({ completed: 120, failed: {}, violations: [] })
@@ -169,7 +169,7 @@ describe('runFleet', () => {
 })
 
 describe('runFleet - random deaths', () => {
-  it('every request ends once and the router books nothing for the dead', async () => {
+  it('every request ends once and the router books nothing for dead workers', async () => {
     const death = fc.record({ worker: fc.nat(4), atMs: fc.integer({ min: 1, max: 4000 }) })
     await fc.assert(
       fc.asyncProperty(
@@ -204,7 +204,7 @@ describe('runFleet - random deaths', () => {
 })
 
 describe('Distribution', () => {
-  it('knows mean and percentiles by nearest rank', () => {
+  it('computes mean and percentiles by nearest rank', () => {
     const values = new Distribution()
     for (let i = 3000; i > 0; i--) values.add(i)
     expect(values.summary()).toEqual({

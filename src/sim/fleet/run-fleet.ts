@@ -1,8 +1,9 @@
 /**
- * A whole fleet under the virtual clock: the real router, migration and workers around the simulated engine, fed by a
- * trace, over a simulated network with the faults that are asked for.
+ * A whole fleet under the virtual clock: the real router, migration and workers around the simulated engine, with
+ * the requests of a trace, over a simulated network with configured faults.
  *
- * The frontend's own time (tokenising, HTTP) is a delay per request (`overhead`); frontends do not run short of CPU. A run is a function of its configuration.
+ * A frontend's own time (tokenising, HTTP) is a delay per request (`overhead`); frontends have unlimited CPU. A run
+ * is a function of its configuration.
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -27,7 +28,7 @@ export interface FleetRun {
   readonly log: RequestLog
   readonly telemetry: readonly TelemetrySample[]
   readonly roleChanges: Fleet['roleChanges']
-  /** What each frontend's router says of itself when the last request has ended. */
+  /** The final status of each frontend's router. */
   readonly routers: readonly RouterStatus[]
 }
 
@@ -38,7 +39,7 @@ export async function runFleet(config: FleetConfig): Promise<FleetReport> {
   return (await recordFleet(config)).report
 }
 
-/** The same with everything that was seen on the way. */
+/** Like `runFleet`, with everything that was recorded on the way. */
 export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
   const { trace, seed = 0, check = false, onProgress } = config
   const fleet = new Fleet(config)
@@ -67,7 +68,7 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
       const traced = trace[index]!
       const room = (config.contextLength ?? Infinity) - traced.inputTokens
       if (room <= 0) {
-        const text = `the context has ${config.contextLength} tokens, the prompt ${traced.inputTokens}`
+        const text = `the prompt has ${traced.inputTokens} tokens, more than the context of ${config.contextLength}`
         const error = new BatonError('request.context_length_exceeded', text)
         fleet.clock.after(0, () => client.onError(error))
         return
@@ -115,7 +116,7 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
   return { report, log, telemetry: telemetry.samples, roleChanges: fleet.roleChanges, routers }
 }
 
-/** Clients that go away before their answer is complete. */
+/** Clients that disconnect before their answer is complete. */
 class LeavingClients {
   readonly #share: number
   readonly #random: Random

@@ -1,4 +1,4 @@
-/** A frontend that has just started, on workers that say their pace and on such that do not. */
+/** A frontend that has just started, with workers that announce their pace and with workers that do not. */
 import { expect, it } from 'vitest'
 import { settle } from '../../os/settle.ts'
 import type { EnginePace } from '../../request/index.ts'
@@ -6,7 +6,7 @@ import { createWorkload } from '../trace/workload.ts'
 import type { FleetGroup } from './fleet-config.ts'
 import { runFleet } from './run-fleet.ts'
 
-/** About what the simulated engine takes. */
+/** Roughly the simulated engine's pace. */
 const paceOf = (slowness: number): EnginePace => ({
   promptMs: 16.5 * slowness,
   promptTokenMs: 0.0152 * slowness,
@@ -15,7 +15,7 @@ const paceOf = (slowness: number): EnginePace => ({
   stepContextTokenMs: 0.00005 * slowness,
 })
 
-it('the first requests on workers of two speeds - come sooner when the workers have said them', async () => {
+it('the first requests on workers of two speeds - come sooner when the workers announce their pace', async () => {
   const trace = createWorkload({
     kind: 'mix',
     inputTokens: 800,
@@ -34,7 +34,7 @@ it('the first requests on workers of two speeds - come sooner when the workers h
     runFleet({ workers: groups(says), trace, router: { cost: 'time' }, settle })
   const [silent, told] = [await at(false), await at(true)]
   expect([silent.completed, told.completed]).toEqual([60, 60])
-  // 129 against 158 ms on average, 77 against 195 ms of nine in ten; 1,962 against 3,123 ms until the end.
+  // 129 against 158 ms on average, 77 against 195 ms for 90 % of the requests; 1,962 against 3,123 ms until the end.
   expect(told.ttftMs.mean).toBeLessThan(0.9 * silent.ttftMs.mean)
   expect(told.ttftMs.p90).toBeLessThan(0.6 * silent.ttftMs.p90)
   expect(told.e2eMs.mean).toBeLessThan(0.75 * silent.e2eMs.mean)

@@ -1,5 +1,5 @@
 /**
- * The state of a fleet over time: a sample every so often of what runs, waits and is kept busy.
+ * The state of a fleet over time: periodic samples of running, waiting and busy counts.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { Timer } from '../../base/index.ts'

@@ -1,33 +1,33 @@
 /**
- * What a simulated network does to messages, and the dice for it.
+ * The faults of the simulated network, and their random draws.
  *
- * Owns: names, defaults and limits of the network's faults, and the draws, in the order of their use, from one seed.
- * Connections are streams as TCP's are: nothing in them is lost or doubled by itself. A message that is lost breaks its
- * connection; what may be doubled or lost alone are events, load reports and what is sent again by its sender.
+ * Owns: names, defaults and limits of the faults, and the draws, in the order of their use, from one seed.
+ * Connections are streams like TCP: nothing in them is lost or duplicated alone. A lost message breaks its
+ * connection; only events, load reports and retransmitted messages can be duplicated or lost alone.
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 
 export interface NetworkFaults {
-  /** One way, of every message. */
+  /** One-way delay of every message. */
   readonly delayMs: number
-  /** Up to so much more, drawn for each turn in which something is sent. */
+  /** Additional delay up to this, drawn for each turn in which something is sent. */
   readonly jitterMs: number
-  /** Share of messages between frontend and worker that are lost, with their connection. */
+  /** Share of messages between frontend and worker that are lost, together with their connection. */
   readonly messageLoss: number
-  /** Share of cancels, releases of KV and announcements that come twice. */
+  /** Share of cancels, KV releases and announcements that are duplicated. */
   readonly controlDuplicate: number
-  /** KV events come so much later than other messages. */
+  /** Additional delay of KV events. */
   readonly eventDelayMs: number
   readonly eventLoss: number
   readonly eventDuplicate: number
-  /** Share of KV pulls that break in the middle, and of acknowledgements that get lost. */
+  /** Share of KV pulls that break in the middle, and of lost acknowledgements. */
   readonly kvBreak: number
-  /** A broken connection is tried again after so long. */
+  /** Time until a broken connection is tried again. */
   readonly reconnectMs: number
-  /** A silent connection is taken for dead after so long. */
+  /** A connection that is silent for this time counts as dead. */
   readonly silenceMs: number
-  /** A worker that died disappears from discovery after so long. */
+  /** Time until a dead worker disappears from discovery. */
   readonly leaseMs: number
 }
 
@@ -77,12 +77,12 @@ export class NetworkDice {
     this.#random = seededRandom(seed ^ 0x6e657477)
   }
 
-  /** No draw is made for what never happens, so that a run without faults does not depend on them. */
+  /** No draw is made for a share of 0, so that a run without faults does not depend on them. */
   happens(share: number): boolean {
     return share > 0 && !this.#isStopped && this.#random.next() < share
   }
 
-  /** From now on nothing is lost or doubled. */
+  /** From now on nothing is lost or duplicated. */
   stop(): void {
     this.#isStopped = true
   }

@@ -1,7 +1,7 @@
 /**
- * One direction of a simulated connection: messages arrive in the order in which they were sent, later or never.
+ * One direction of a simulated connection: messages arrive in the order in which they were sent, delayed or never.
  *
- * What is sent in one turn travels together, as one write to a socket does. Without a delay a message is delivered
+ * What is sent in one turn arrives together, like one write to a socket. Without a delay a message is delivered
  * within the call.
  */
 import type { Clock, Timer } from '../../base/index.ts'
@@ -26,7 +26,7 @@ export class OrderedPipe {
     this.#dice = dice
   }
 
-  /** A message sent now is delivered within the call. */
+  /** True when a message sent now is delivered within the call. */
   get isDirect(): boolean {
     return (
       this.#dice.isInstant &&
@@ -50,12 +50,12 @@ export class OrderedPipe {
     if (this.#timer === null) this.#arm()
   }
 
-  /** Nothing arrives before this moment; what is sent meanwhile waits. */
+  /** Nothing arrives before this time; messages sent meanwhile wait. */
   hold(untilMs: number): void {
     this.#heldUntilMs = Math.max(this.#heldUntilMs, untilMs)
   }
 
-  /** What is under way is lost. */
+  /** Drops the messages in transit. */
   clear(): void {
     this.#messages.length = 0
     this.#timer?.cancel()

@@ -1,6 +1,6 @@
 /**
- * Discovery in the simulated network: a worker's entry is told to every watcher, and disappears when it signs off or
- * when nobody renews it any more.
+ * Discovery in the simulated network: a worker's entry is reported to every watcher, and disappears when it signs
+ * off or when nobody renews it any more.
  */
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -42,7 +42,7 @@ export class SimDiscovery {
     })
   }
 
-  /** Nobody renews the entry: it ends with its lease. */
+  /** Nobody renews the entry, so it ends with its lease. */
   processDied(workerId: WorkerId): void {
     this.#clock.after(this.#dice.faults.leaseMs, () => this.#leave(workerId, 'expired'))
   }
@@ -59,7 +59,7 @@ export class SimDiscovery {
     this.#tell((watcher) => watcher.left(workerId, reason))
   }
 
-  /** In order: what is told later never arrives before. */
+  /** In order: a later report never arrives before an earlier one. */
   #tell(tell: (watcher: DiscoveryWatcher) => void): void {
     const { delayMs } = this.#dice.faults
     for (const watcher of this.#watchers) {

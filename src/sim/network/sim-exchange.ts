@@ -1,8 +1,8 @@
 /**
  * One request and its reply on a simulated connection: the frontend's handle and the worker's reply port.
  *
- * Each side knows only what has reached it: the frontend's end is reported once, whether it came from the worker, from the
- * connection or from a kill; the worker may still send for a while.
+ * Each side knows only what has reached it: the frontend's end is reported once, whether it came from the worker,
+ * from the connection or from a kill; the worker may still send for a while.
  */
 import type { BatonError } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
@@ -21,7 +21,7 @@ import type { OrderedPipe } from './ordered-pipe.ts'
 export interface ExchangeLink {
   readonly toFrontend: OrderedPipe
   nowMs(): number
-  /** To the worker; may come twice. */
+  /** To the worker; may be duplicated. */
   sendControl(deliver: () => void): void
   /** False: the message is lost, and the connection with it. */
   passes(): boolean
@@ -31,7 +31,7 @@ export interface ExchangeLink {
 
 export class SimExchange implements ReplyPort, RequestHandle {
   readonly isWritable = true
-  /** Of its connection: in the order in which requests were sent. */
+  /** Sequence number on the connection, in the order in which requests were sent. */
   readonly number: number
   readonly #link: ExchangeLink
   readonly #request: GenerateRequest
@@ -39,7 +39,7 @@ export class SimExchange implements ReplyPort, RequestHandle {
   #served: ServedRequest | null = null
   #hasFrontendEnded = false
   #hasWorkerEnded = false
-  /** Its connection is gone; a new one has nothing to do with it. */
+  /** Its connection is gone; a new connection does not affect it. */
   #isCut = false
 
   constructor(link: ExchangeLink, number: number, request: GenerateRequest, sink: ReplySink) {
@@ -137,7 +137,7 @@ export class SimExchange implements ReplyPort, RequestHandle {
   }
 }
 
-/** Tokens of several steps reach the reader as much later as their chunk does. */
+/** Tokens of several steps reach the reader with the same delay as their chunk. */
 function later(chunk: Chunk, byMs: number): Chunk {
   const { stepEndsMs } = (chunk.engineData ?? {}) as Partial<SimRunData>
   if (byMs === 0 || stepEndsMs === undefined) return chunk

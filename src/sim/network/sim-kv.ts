@@ -1,5 +1,5 @@
 /**
- * KV transfers between simulated workers: the real book of offers, and pulls that take time, break and get lost.
+ * KV transfers between simulated workers: the real book of offers, and pulls that take time and can break.
  */
 import { BatonError, sleep } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -29,14 +29,14 @@ export class SimKvExchange {
     this.#dice = dice
   }
 
-  /** The end of a prefill worker. */
+  /** The server of a prefill worker. */
   createServer(host: string, clock: Clock & { readonly isDead: boolean }): SimKvServer {
     const server = new SimKvServer(host, clock, () => `offer-${++this.#offers}`)
     this.#servers.set(host, server)
     return server
   }
 
-  /** The end of a decode worker. */
+  /** The client of a decode worker. */
   createClient(clock: Clock): KvClient {
     return {
       pull: (offer, missing, target, signal) => this.#pull(clock, offer, missing, target, signal),
@@ -69,14 +69,15 @@ export class SimKvExchange {
         offer.blockKeys[2 * index] as number,
         offer.blockKeys[2 * index + 1] as number,
       )
-      if (block === undefined) throw new BatonError('kv.transfer_failed', 'a pinned block is gone')
+      if (block === undefined)
+        throw new BatonError('kv.transfer_failed', 'a pinned block is missing')
       bytes += block.length
       if (!target.put(index, block.slice()))
-        throw new BatonError('kv.block_refused', 'there is no room for the block')
+        throw new BatonError('kv.block_refused', 'there is no memory for the block')
     }
     if (doesBreak) {
       server.book.pullerLost(offer.offerId)
-      throw new BatonError('kv.transfer_failed', 'the connection broke')
+      throw new BatonError('kv.transfer_failed', 'the connection was lost')
     }
     server.book.touch(offer.offerId, bytes, missing.length)
     await this.#travel(clock, signal)
@@ -99,7 +100,8 @@ export class SimKvExchange {
   async #travel(clock: Clock, signal: AbortSignal | undefined): Promise<void> {
     const delayMs = this.#dice.delayMs()
     if (delayMs > 0) await sleep(clock, delayMs)
-    if (signal?.aborted === true) throw new BatonError('request.cancelled', 'the pull was aborted')
+    if (signal?.aborted === true)
+      throw new BatonError('request.cancelled', 'the pull was cancelled')
   }
 }
 

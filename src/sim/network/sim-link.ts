@@ -1,10 +1,10 @@
 /**
  * The connection of one frontend to one worker in the simulated network: up, lost, up again, closed.
  *
- *   up ──(break, death, silence)──▶ down ──(reconnectMs)──▶ up …        close ▶ closed
+ * up ──(break, death, silence)──▶ down ──(reconnectMs)──▶ up …        close ▶ closed
  *
- * As over TCP: a loss fails every live reply at the frontend and drops every request at the worker, each side when it
- * notices; a new connection begins with a full snapshot of blocks and load.
+ * Like over TCP, a loss fails every running reply at the frontend and drops every request at the worker, each side
+ * when it notices; a new connection starts with a complete snapshot of blocks and load.
  */
 import { BatonError, InFlightMap } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
@@ -24,11 +24,11 @@ export interface SimPeer {
   readonly handler: WorkerHandler
   isAlive: boolean
   isDraining: boolean
-  /** Nothing gets through before this moment. */
+  /** Nothing is delivered before this time. */
   partitionedUntilMs: number
 }
 
-/** What a frontend's plane tells the frontend. */
+/** What a plane reports to its frontend. */
 export interface SimPlaneReports {
   onKvEvents(workerId: WorkerId, batch: KvEventBatch): void
   onLoad(workerId: WorkerId, report: LoadReport): void
@@ -159,17 +159,17 @@ export class SimLink implements ExchangeLink {
     if (!this.#isRetired) this.#retryLater()
   }
 
-  /** Nothing gets through until then; a connection that is silent for too long is lost. */
+  /** Nothing is delivered until then; a connection that is silent for too long is lost. */
   partition(untilMs: number): void {
     if (this.#state !== 'up') return
     const { clock, dice } = this.#options
     this.toFrontend.hold(untilMs)
     this.#toWorker.hold(untilMs)
     if (untilMs - clock.nowMs() < dice.faults.silenceMs || this.#silence !== null) return
-    this.#silence = clock.after(dice.faults.silenceMs, () => this.break('it is silent'))
+    this.#silence = clock.after(dice.faults.silenceMs, () => this.break('the peer is silent'))
   }
 
-  /** The worker signed off: what runs goes on, nothing new is sent. */
+  /** The worker signed off: running replies continue, no new requests are sent. */
   retire(): void {
     this.#isRetired = true
     if (this.#atFrontend.size === 0) this.close()
@@ -206,7 +206,7 @@ export class SimLink implements ExchangeLink {
     else this.#afterDelay(eventDelayMs, take)
   }
 
-  /** Events have a lane of their own beside the replies. */
+  /** Events have a separate lane beside the replies. */
   #afterDelay(delayMs: number, take: () => void): void {
     const { clock, dice } = this.#options
     clock.afterQuietly(delayMs + dice.delayMs(), () => {

@@ -1,8 +1,8 @@
 /**
- * The simulated network: who is connected to whom, and what happens to the wires.
+ * The simulated network: its connections and their faults.
  *
- * Owns: the worker processes that can be reached, the frontends' planes, KV transfers between workers. The same worker
- * and router code as over TCP runs on both ends.
+ * Owns: the reachable worker processes, the frontends' planes, KV transfers between workers. Both ends run the same
+ * worker and router code as over TCP.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -62,7 +62,7 @@ export class SimNetwork {
     }
   }
 
-  /** The process is gone: its connections break, and nobody answers any more. */
+  /** The process is gone: its connections break, and nothing answers any more. */
   processDied(workerId: WorkerId): void {
     const peer = this.#peers.get(workerId)
     if (peer === undefined) return
@@ -82,7 +82,7 @@ export class SimNetwork {
   }
 }
 
-/** A frontend's way to the workers that discovery has told it of. */
+/** A frontend's plane to the workers that discovery has reported. */
 export class SimPlane implements RequestPlane {
   readonly #network: SimNetwork
   readonly #reports: SimPlaneReports
@@ -120,7 +120,7 @@ export class SimPlane implements RequestPlane {
     this.#links.set(workerId, new SimLink({ peer, clock, dice, reports: this.#reports }))
   }
 
-  /** Reason `closed`: the worker has signed off and finishes what it has. */
+  /** Reason `closed`: the worker has signed off and finishes its running replies. */
   workerLeft(workerId: WorkerId, reason: string): void {
     const link = this.#links.get(workerId)
     if (link === undefined) return

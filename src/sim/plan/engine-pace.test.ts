@@ -12,7 +12,7 @@ const linear = (curve: readonly number[], decodeSteps?: { x: number[]; y: number
   prefill,
 })
 
-it('straight lines, with what a request costs beside the engine', () => {
+it("straight lines, with the request's time outside the engine", () => {
   expect(enginePaceOf(linear([3, 0.1, 0.00001]), { requestMs: 2, msPerToken: 0.01 })).toEqual({
     promptMs: 5,
     promptTokenMs: expect.closeTo(0.1 + 0.02 + 0.01, 9),

@@ -1,6 +1,6 @@
 /**
- * What a router is to begin with, of an engine that was measured: straight lines instead of the fitted curves, with what a
- * request costs beside the engine.
+ * The initial pace for a router from the measurement of an engine: straight lines instead of the fitted curves,
+ * including the request's time outside the engine.
  */
 import type { EnginePace } from '../../request/index.ts'
 import type { RequestOverhead } from '../fleet/fleet-config.ts'
@@ -15,7 +15,7 @@ export function enginePaceOf(
   const [stepMs, stepRequestMs] = stepLine(timing)
   return {
     promptMs: startMs + overhead.requestMs,
-    // Of n² the line that is right at the longest prompt that was measured.
+    // The quadratic term is replaced by the line that is exact at the longest measured prompt.
     promptTokenMs: tokenMs + squareMs * longest + overhead.msPerToken,
     stepMs,
     stepRequestMs,
@@ -23,7 +23,7 @@ export function enginePaceOf(
   }
 }
 
-/** Through the first and the last of the measured numbers of requests. */
+/** The line through the smallest and the largest measured batch. */
 function stepLine({ decode, decodeSteps }: FittedTiming['timing']): readonly [number, number] {
   const { x = [], y = [] } = decodeSteps ?? {}
   const [from, to] = [x[0], x.at(-1)]
@@ -33,6 +33,6 @@ function stepLine({ decode, decodeSteps }: FittedTiming['timing']): readonly [nu
   if (from === to || last <= first) return [Math.max(first, last), 0]
   const perRequest = (last - first) / (to - from)
   const stepMs = first - perRequest * from
-  // A step of one request that is that quick next to one of many: all of it is per request.
+  // If a step of one request is very fast compared with one of many, all of the time is per request.
   return stepMs >= 0 ? [stepMs, perRequest] : [0, last / to]
 }

@@ -1,4 +1,4 @@
-/** What is measured comes back from the fit, noise or not. */
+/** The fit recovers the measured values, with and without noise. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createSimTiming } from '../../simengine/index.ts'
@@ -35,7 +35,7 @@ describe('fitTiming', () => {
     )
   })
 
-  it('noise, and an engine that seems to get quicker - no coefficient below 0, the error is said', () => {
+  it('noise, and an engine that seems to get faster with more work - no coefficient below 0, the error is reported', () => {
     const falling = TOKENS.map((tokens, i) => ({ tokens, ms: 10 - i }))
     const { timing, prefillError } = fitTiming(falling, [{ requests: 1, contextTokens: 9, ms: 5 }])
     expect([...timing.prefill, ...timing.decode].every((value) => value >= 0)).toBe(true)
@@ -43,7 +43,7 @@ describe('fitTiming', () => {
     expect(prefillError[1]).toBeGreaterThanOrEqual(prefillError[0])
   })
 
-  it('an engine that fills up short pieces - up to that length prompts take the same time', () => {
+  it('an engine that pads short chunks - prompts up to that length take the same time', () => {
     const timing = createSimTiming({
       kind: 'linear',
       prefill: [5, 1.5, 0.0001],
@@ -60,7 +60,7 @@ describe('fitTiming', () => {
     const fitted = fitTiming(measured, decode)
     expect(fitted.timing.prefillTokensMin).toBe(64)
     expect(fitted.prefillError[1]).toBeLessThan(0.05)
-    // One without says nothing of it, noise or not.
+    // An engine without padding is not reported as one, with or without noise.
     const plain = measured.map(({ tokens }, i) => ({
       tokens,
       ms: (40 + 0.3 * tokens) * (i % 2 === 0 ? 1.03 : 0.97),
@@ -68,7 +68,7 @@ describe('fitTiming', () => {
     expect(fitTiming(plain, decode).timing.prefillTokensMin).toBeUndefined()
   })
 
-  it('prompts in pieces - each piece has the constant part', () => {
+  it('prompts in chunks - each chunk has the constant part', () => {
     const prefill = TOKENS.map((tokens) => {
       const pieces = Math.ceil(tokens / 512)
       return { tokens, pieces, ms: 4 * pieces + 0.2 * tokens, ttftMs: 500 + tokens }
@@ -88,7 +88,7 @@ describe('fitTiming', () => {
     const { requestMs, msPerToken } = fitOverhead(points)
     expect(requestMs).toBeCloseTo(3, 6)
     expect(msPerToken).toBeCloseTo(0.002, 9)
-    // One that came in a busy moment.
+    // One value was measured while the machine was busy.
     const noisy = points.map((point, i) => (i === 1 ? { ...point, overheadMs: 90 } : point))
     expect(fitOverhead(noisy).requestMs).toBeLessThan(4)
     const none = fitOverhead(points.map((point) => ({ ...point, overheadMs: 0 })))

@@ -1,19 +1,19 @@
 /**
- * How long an engine computes, fitted to what was measured: least squares of the relative errors, without negative
- * coefficients (an engine is not quicker with more to do).
+ * Fits the computing time of an engine to measurements: least squares of the relative errors, without negative
+ * coefficients (an engine is not faster with more work).
  */
 import type { SimTimingOptions } from '../../simengine/index.ts'
 
 export interface PrefillPoint {
   readonly tokens: number
   readonly ms: number
-  /** Steps in which it was computed. Default 1. */
+  /** Number of steps in which it was computed. Default 1. */
   readonly pieces?: number
-  /** Of which `ms` is a part: errors count as shares of this. Default: `ms`. */
+  /** The whole time of which `ms` is a part: errors are relative to it. Default: `ms`. */
   readonly ttftMs?: number
 }
 
-/** What a request took beside the engine. */
+/** The time of a request outside the engine. */
 export interface OverheadPoint {
   readonly tokens: number
   readonly overheadMs: number
@@ -39,7 +39,7 @@ export interface FittedTiming {
   readonly decodeError: readonly [mean: number, max: number]
 }
 
-/** One more number to choose fits noise better, too: by so much it must be better. */
+/** An additional parameter always fits noise better, so the error must decrease by at least this factor. */
 const FLOOR_GAIN = 0.5
 
 export function fitTiming(
@@ -48,7 +48,7 @@ export function fitTiming(
 ): FittedTiming {
   const tokensMin = leastPiece(prefill)
   const prefillRow = (point: PrefillPoint): number[] => prefillRowOf(point, tokensMin)
-  // Each number of requests has a time of its own: with one request engines take other ways than with two.
+  // Each batch size has its own time, because engines compute one request in another way than two.
   const sizes = [...new Set(decode.map(({ requests }) => requests))].toSorted((a, b) => a - b)
   const decodeRow = ({ requests, contextTokens }: DecodePoint): number[] => [
     ...sizes.map((size) => (size === requests ? 1 : 0)),
@@ -99,8 +99,8 @@ function fitPrefill(prefill: readonly PrefillPoint[], tokensMin: number): number
 }
 
 /**
- * Up to which length prompts take the same time, where that explains them much better than a constant part does: an engine
- * that computes in blocks of 64 tokens fills up what is shorter. One of the measured lengths, or 0.
+ * The length up to which prompts take the same time, if that explains them much better than a constant part: an
+ * engine that computes in blocks of 64 tokens pads shorter chunks. One of the measured lengths, or 0.
  */
 function leastPiece(prefill: readonly PrefillPoint[]): number {
   const errorWith = (tokensMin: number): number => {
@@ -113,7 +113,7 @@ function leastPiece(prefill: readonly PrefillPoint[]): number {
   }
   const lengths = prefill.map(({ tokens }) => tokens).toSorted((a, b) => a - b)
   let [best, least] = [0, FLOOR_GAIN * errorWith(0)]
-  // Two lengths below it and two above, or it says nothing.
+  // At least two lengths below it and two above are needed.
   for (const tokensMin of lengths.slice(2, -2)) {
     const error = errorWith(tokensMin)
     if (error < least) [best, least] = [tokensMin, error]
@@ -122,8 +122,8 @@ function leastPiece(prefill: readonly PrefillPoint[]): number {
 }
 
 /**
- * Milliseconds per request and per token of its prompt, by medians (Theil and Sen): a busy moment of the machine, which
- * only ever adds, does not bend the line.
+ * Milliseconds per request and per prompt token, by medians (Theil and Sen), so that busy moments of the machine,
+ * which only add time, have no influence.
  */
 export function fitOverhead(points: readonly OverheadPoint[]): {
   readonly requestMs: number
@@ -150,7 +150,10 @@ function errorOf(points: readonly Residual[]): readonly [mean: number, max: numb
   return [mean, Math.max(0, ...errors)]
 }
 
-/** Coefficients ≥ 0 of weighted least squares: of all sets of terms the one that errs least. Few terms: all are tried. */
+/**
+ * Weighted least squares with coefficients ≥ 0: the subset of terms with the smallest error. There are few terms, so
+ * all subsets are tried.
+ */
 function fit(
   rows: readonly (readonly number[])[],
   values: readonly number[],
@@ -182,7 +185,7 @@ function solve(
   { used, scales }: { readonly used: readonly number[]; readonly scales: readonly number[] },
 ): number[] | null {
   const n = used.length
-  // Columns are scaled, so that a square of tokens does not drown a constant.
+  // Columns are scaled, so that squared tokens do not dominate a constant.
   const scale = used.map((term) => Math.max(...rows.map((row) => Math.abs(row[term]!))) || 1)
   const matrix = Array.from({ length: n }, () => new Float64Array(n + 1))
   for (const [k, row] of rows.entries()) {

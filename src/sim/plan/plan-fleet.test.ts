@@ -1,4 +1,4 @@
-/** The search finds what trying every fleet would find, with far fewer trials, wherever more workers are never worse. */
+/** The search finds the same fleet as trying all, with far fewer trials, if more workers are never worse. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { planFleet } from './plan-fleet.ts'
@@ -21,7 +21,7 @@ function cheapest(costs: FleetSize, meets: (size: FleetSize) => boolean): number
 }
 
 describe('planFleet', () => {
-  it('finds the cheapest fleet of any monotonic goal', async () => {
+  it('finds the cheapest fleet for any monotonic goal', async () => {
     const need = fc.integer({ min: 1, max: 30 })
     const price = fc.integer({ min: 1, max: 5 })
     await fc.assert(
@@ -53,7 +53,7 @@ describe('planFleet', () => {
     )
   })
 
-  it('what is told ahead - holds what is tried next, and changes nothing', async () => {
+  it('announced trials - contain the next one, and do not change the result', async () => {
     const options = {
       costs: { aggregated: 3, prefill: 1, decode: 1 },
       kinds: ['aggregated', 'disaggregated'],
@@ -67,12 +67,12 @@ describe('planFleet', () => {
     expect(ahead).toEqual(plan)
     expect(told.every(({ length }) => length <= 2)).toBe(true)
     const sizes = plan.trials.map(({ size }) => JSON.stringify(size))
-    // Doubling or halving, there are two ways on.
+    // While doubling or halving, two trials may follow.
     const known = new Set(told.flat().map((size) => JSON.stringify(size)))
     expect(sizes.filter((size) => !known.has(size)).length).toBeLessThanOrEqual(6)
   })
 
-  it('nothing within the bounds - says so, with what was tried', async () => {
+  it('nothing within the limits - is reported, with what was tried', async () => {
     const plan = await planFleet({
       costs: { aggregated: 1, prefill: 1, decode: 1 },
       kinds: ['aggregated', 'disaggregated'],

@@ -1,10 +1,10 @@
 /**
- * The cheapest fleet that meets a goal, found by search: more workers are taken to be never worse.
+ * Searches for the cheapest fleet that meets a goal, assuming that more workers are never worse.
  *
- * Aggregated: the least number, by doubling and halving. Prefill and decode: the least of each when the other is ample
- * bound the search; then for each number of prefill workers the least number of decode workers that is cheaper than the
- * best so far. Owns the order of the trials and their bounds; what a trial is, the caller says, who may also begin the
- * trials that are likely to be next: their results do not depend on that, nor does the order.
+ * Aggregated: the smallest number, by doubling and halving. Prefill and decode: first the smallest number of each
+ * with ample workers of the other kind, as bounds; then for each number of prefill workers the smallest number of
+ * decode workers that is cheaper than the best so far. It owns the order and the limits of the trials. The caller
+ * runs them, and may start likely next trials early, which affects neither order nor results.
  */
 export interface FleetSize {
   readonly aggregated: number
@@ -22,17 +22,17 @@ export interface PlanOptions {
   /** Cost of one worker of each kind, in any unit. */
   readonly costs: FleetSize
   readonly kinds: readonly ('aggregated' | 'disaggregated')[]
-  /** No more workers of a kind than this. */
+  /** Most workers of each kind. */
   readonly workersMax: number
   readonly meets: (size: FleetSize) => Promise<boolean>
-  /** How many of the trials that may come next are told to `next`, the likelier ones first. Default 0. */
+  /** Number of likely next trials that are reported to `next`, the most likely first. Default 0. */
   readonly lookAhead?: number
-  /** What may be tried after the trial that begins now; replaces what was told before. */
+  /** The possible trials after the one that starts now; replaces the earlier report. */
   readonly next?: (sizes: readonly FleetSize[]) => void
 }
 
 export interface FleetPlan {
-  /** Null: no fleet within the bounds meets the goal. */
+  /** Null: no fleet within the limits meets the goal. */
   readonly best: FleetTrial | null
   /** In the order in which they were tried. */
   readonly trials: readonly FleetTrial[]
@@ -79,12 +79,15 @@ class FleetSearch {
       const most = Math.min(decodeMost, affordable)
       const decode = await this.#least(decodeLeast, most, (count) => size(prefill, count))
       if (decode === decodeLeast) return
-      // With more prefill workers no more decode workers are needed.
+      // More prefill workers never need more decode workers.
       if (decode !== null) decodeMost = decode
     }
   }
 
-  /** Decode workers that keep a fleet with so many prefill workers cheaper than the best so far. */
+  /**
+   * The largest number of decode workers with which a fleet with this many prefill workers is cheaper than the best
+   * so far.
+   */
   #affordableDecode(prefill: number): number {
     const { costs, workersMax } = this.#options
     if (this.best === null) return workersMax
@@ -93,7 +96,9 @@ class FleetSearch {
     return Math.min(workersMax, most)
   }
 
-  /** The least number from `low` to `high` whose fleet passes, where all above one that passes do; null: none. */
+  /**
+   * The smallest number from `low` to `high` whose fleet passes, given that all larger ones pass too; null: none.
+   */
   async #least(
     low: number,
     high: number,
@@ -129,16 +134,16 @@ class FleetSearch {
   }
 }
 
-/** A number that is tried: all up to `failed` are too few, `passed` is enough. */
+/** A trial: all numbers up to `failed` are too small, `passed` is sufficient. */
 interface Look {
   readonly at: number
   readonly failed: number
   readonly passed: number | null
-  /** How much further the next one is, while nothing has passed. */
+  /** The distance to the next trial while nothing has passed. */
   readonly step: number
 }
 
-/** Doubles until one passes, then halves; null: `passed` of the look, or nothing, is the answer. */
+/** Doubles until a number passes, then halves; null: the answer is `passed`, or none. */
 function lookAfter({ at, step, ...known }: Look, isEnough: boolean, high: number): Look | null {
   const failed = isEnough ? known.failed : at
   const passed = isEnough ? at : known.passed
@@ -150,7 +155,7 @@ function lookAfter({ at, step, ...known }: Look, isEnough: boolean, high: number
   return { at: Math.floor((passed + failed) / 2), failed, passed, step }
 }
 
-/** The numbers that may be tried after this one, the nearer ones first. */
+/** The possible trials after this one, the nearest first. */
 function looksAhead(look: Look, high: number, count: number): number[] {
   const ahead = new Set<number>()
   let level: readonly Look[] = [look]

@@ -1,6 +1,6 @@
 /**
- * Collects measured values and says mean and percentiles. Exact: every value is kept; percentiles are selected, not sorted
- * for, because a run of an hour has millions of gaps between tokens.
+ * Collects values and computes mean and percentiles. Exact: every value is kept. Percentiles are selected instead of
+ * sorted, because a run of an hour has millions of gaps between tokens.
  */
 export interface DistributionSummary {
   readonly count: number
@@ -26,7 +26,7 @@ export class Distribution {
     this.#sum += value
   }
 
-  /** What lies between each of these and the next one. */
+  /** Adds the differences between consecutive values. */
   addGaps(times: Float64Array): void {
     if (this.#count + times.length > this.#values.length) this.#grow(times.length)
     const values = this.#values
@@ -54,7 +54,7 @@ export class Distribution {
     return { count, mean: this.#sum / count, p50: p50!, p90: p90!, p99: p99!, max: max! }
   }
 
-  /** The values at these shares, by nearest rank; the shares rise. Empty without values. */
+  /** The values at these shares, by nearest rank; the shares must increase. Empty without values. */
   quantiles(shares: readonly number[]): number[] {
     const count = this.#count
     if (count === 0) return []
@@ -69,7 +69,10 @@ export class Distribution {
   }
 }
 
-/** Puts the value of this rank in its place: what is smaller stands before it, what is larger behind (Hoare). */
+/**
+ * Moves the value of this rank to its index, with smaller values before and larger ones after it (quickselect by
+ * Hoare).
+ */
 function select(values: Float64Array, from: number, to: number, rank: number): void {
   let [left, right] = [from, to]
   while (left < right) {

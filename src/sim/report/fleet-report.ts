@@ -1,8 +1,8 @@
 /**
- * What came out of a fleet run, and how to print it.
+ * The result of a fleet run, and how to print it.
  *
- * TTFT: first token minus arrival at the frontend. ITL: every gap between two tokens of a request. TPOT of a request:
- * its mean gap. Goodput: requests per second that ended well and met both limits (TTFT and TPOT).
+ * TTFT: first token minus arrival at the frontend. ITL: every gap between two tokens of a request. TPOT of a
+ * request: its mean gap. Goodput: successful requests per second that met both limits (TTFT and TPOT).
  */
 import type { DisaggregationMode } from '../../request/index.ts'
 import { Distribution } from './distribution.ts'
@@ -14,12 +14,12 @@ export interface FleetGoal {
   readonly tpotMs: number
 }
 
-/** What one worker has done. */
+/** Totals of one worker. */
 export interface FleetWorkerTotals {
   readonly requests: number
   readonly promptTokens: number
   readonly cachedTokens: number
-  /** Of 512 tokens, as traces count. */
+  /** In blocks of 512 tokens, as traces count. */
   readonly promptBlocks: number
   readonly cachedBlocks: number
   readonly outputTokens: number
@@ -42,13 +42,13 @@ export interface FleetReport {
   readonly failed: Readonly<Record<string, number>>
   /** Requests that ran on a prefill and a decode worker. */
   readonly disaggregated: number
-  /** Attempts that went on at another worker. */
+  /** Attempts that continued on another worker. */
   readonly migrations: number
   /** Virtual time from the first arrival to the last end. */
   readonly durationMs: number
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Prompt tokens that were found in the caches of the workers that computed the prompts. */
+  /** Prompt tokens found in the caches of the workers that computed the prompts. */
   readonly cachedTokens: number
   readonly reuse: number
   /** The same in blocks of 512 tokens, comparable with `idealReuse`. */
@@ -59,13 +59,13 @@ export interface FleetReport {
   readonly requestsPerSecond: number
   readonly outputTokensPerSecond: number
   readonly goodputPerSecond: number
-  /** What counts as good. */
+  /** The definition of a good request. */
   readonly goal: FleetGoal
-  /** Share of all requests that count as good. */
+  /** Share of all requests that are good. */
   readonly good: number
   /** Requests that the router still counts as running when all have ended: must be 0. */
   readonly leftBookings: number
-  /** Broken invariants; see `faults`. Empty when nothing was checked. */
+  /** Violated invariants; see `faults`. Empty when nothing was checked. */
   readonly violations: readonly string[]
   readonly workers: readonly FleetWorkerReport[]
 }
@@ -126,13 +126,13 @@ export function createFleetReport(
     violations,
     workers: workers.map((worker) => ({
       ...worker,
-      // A step that a death cut off was counted as a whole.
+      // A step that was cut off by a death was counted completely.
       utilisation: durationMs === 0 ? 0 : Math.min(1, worker.busyMs / durationMs),
     })),
   }
 }
 
-/** A report for a terminal. */
+/** Formats a report for a terminal. */
 export function formatFleetReport(report: FleetReport): string {
   const line = (name: string, { mean, p50, p90, p99, max }: DistributionSummary): string =>
     [name.padEnd(10), ...[mean, p50, p90, p99, max].map((ms) => ms.toFixed(1).padStart(10))].join(

@@ -1,4 +1,4 @@
-/** The page stands for itself: no script, nothing from elsewhere, every text escaped, the same bytes each time. */
+/** The page is self-contained: no script, no external resources, every text escaped, the same bytes each time. */
 import { describe, expect, it } from 'vitest'
 import { recordFleet } from '../fleet/run-fleet.ts'
 import { createWorkload } from '../trace/workload.ts'
@@ -18,7 +18,7 @@ async function runOf(name: string): Promise<LabRun> {
 }
 
 describe('htmlReport', () => {
-  it('one run, several runs, none - a page without script, references or NaN', async () => {
+  it('one run, several runs, none - a page without scripts, references or NaN', async () => {
     const run = await runOf('<b>"kv" & more</b>')
     for (const runs of [[run], [run, { ...run, name: 'other' }], []]) {
       const page = htmlReport({ title: 'a < b', facts: ['x & y'], runs })
@@ -28,7 +28,7 @@ describe('htmlReport', () => {
     const live = { ...run, points: run.points.map((at) => ({ ...at, queued: null, busy: null })) }
     const page = htmlReport({ title: 't', facts: [], runs: [live] })
     expect(page).toContain('Under way')
-    // Of a live server nobody knows them: no charts of zeros.
+    // Not known for a live server, so no charts of zeros.
     expect(page).not.toMatch(/Utilisation|queues/)
     const options = { title: 't', facts: [], runs: [run] }
     expect(htmlReport(options)).toBe(htmlReport(options))

@@ -1,5 +1,5 @@
 /**
- * One or several runs as a page that needs nothing but itself: no script, no network, readable in light and dark.
+ * One or several runs as a self-contained HTML page: no script, no network, readable in light and dark mode.
  *
  * The same runs give the same bytes.
  */
@@ -14,7 +14,7 @@ export interface HtmlReportOptions {
   /** What was run, one fact per line. */
   readonly facts: readonly string[]
   readonly runs: readonly LabRun[]
-  /** Behind the charts: a table of differences, a plan. */
+  /** Shown after the charts: a table of differences, a plan. */
   readonly sections?: readonly HtmlSection[]
 }
 
@@ -162,7 +162,7 @@ function timeCharts(runs: readonly LabRun[]): string {
         return value === null ? [] : [[point.atMs / 1000, value] as const]
       }),
     }))
-    // What nobody knows is no chart of zeros.
+    // Unknown values are not shown as a chart of zeros.
     if (series.every(({ points }) => points.length === 0)) return ''
     const share = isShare ? { yMax: 1, yText: percent } : {}
     return lineChart({ title, yName, xName: 'seconds', series, ...share })
@@ -218,7 +218,7 @@ function ms(value: number): string {
   return value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${Number(value.toPrecision(3))} ms`
 }
 
-/** Near both ends a tenth is told: 99.6 % is not all. */
+/** Near 0 and 100 % with one decimal: 99.6 % is not all. */
 function percent(share: number): string {
   const isNearEnd = (share > 0 && share < 0.1) || (share > 0.99 && share < 1)
   return `${(100 * share).toFixed(isNearEnd ? 1 : 0)} %`

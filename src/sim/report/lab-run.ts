@@ -1,7 +1,7 @@
 /**
- * One run as reports show it: plain data, so that it can cross processes and be written to a file.
+ * One run as plain data for reports, so that it can be sent between processes and written to a file.
  *
- * The same run is made from a replay in virtual time and from a load that was sent to a live server.
+ * It is made from a replay in virtual time or from load sent to a live server.
  */
 import type { FleetReport } from './fleet-report.ts'
 import { Distribution } from './distribution.ts'
@@ -15,9 +15,9 @@ export const QUANTILES: readonly number[] = Array.from({ length: 101 }, (_, i) =
 export interface LabPoint {
   readonly atMs: number
   readonly active: number
-  /** Null: of a live server it is not known. */
+  /** Null: not known for a live server. */
   readonly queued: number | null
-  /** Mean over the workers, 0 to 1. Null: as above. */
+  /** Mean over the workers, 0 to 1. Null: not known for a live server. */
   readonly busy: number | null
 }
 
@@ -25,7 +25,7 @@ export interface LabRun {
   readonly name: string
   readonly report: FleetReport
   readonly lines: Readonly<Record<'ttftMs' | 'itlMs' | 'e2eMs', QuantileLine>>
-  /** Share of good requests when both goals are so many times as wide as given. */
+  /** Share of good requests when both goals are multiplied by a factor. */
   readonly goodAt: readonly (readonly [times: number, share: number])[]
   /** Share of good requests in consecutive parts of the run. */
   readonly goodParts: readonly number[]
@@ -75,7 +75,7 @@ export function createLabRun({ name, report, log, points }: LabRunParts): LabRun
   }
 }
 
-/** Means over neighbours: a page need not show more points than it has pixels. */
+/** Means over neighbours, because a page need not show more points than it has pixels. */
 function thinned(points: readonly LabPoint[]): LabPoint[] {
   const size = Math.ceil(points.length / POINTS_MAX)
   if (size <= 1) return [...points]

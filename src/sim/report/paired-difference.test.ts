@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { meanWithMargin, pairedDifference } from './paired-difference.ts'
 
 describe('pairedDifference', () => {
-  it('what is the same on every seed apart from a shift - is certain', () => {
+  it('a constant shift on every seed - is certain', () => {
     const difference = pairedDifference([10, 20, 30], [11, 21, 31])
     expect(difference).toMatchObject({ pairs: 3, mean: 1, margin: 0 })
     expect(difference.relative).toBeCloseTo(0.05)
   })
 
-  it('the margin is that of Student: 1, 2, 3 has a mean of 2 ± 2.484', () => {
+  it("the margin is that of Student's t: 1, 2, 3 has a mean of 2 ± 2.484", () => {
     expect(meanWithMargin([1, 2, 3]).mean).toBe(2)
     expect(meanWithMargin([1, 2, 3]).margin).toBeCloseTo(2.484, 2)
     expect(meanWithMargin([5]).margin).toBe(Infinity)

@@ -1,6 +1,6 @@
 /**
- * How much two ways differ, measured on the same seeds: the mean of the paired differences and its confidence interval
- * of 95 % (Student's t).
+ * The difference between two configurations, measured on the same seeds: the mean of the paired differences and its
+ * 95 % confidence interval (Student's t).
  */
 export interface PairedDifference {
   readonly pairs: number

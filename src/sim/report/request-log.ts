@@ -1,12 +1,12 @@
 /**
- * What happened to every request of a run, in columns: a run of a million requests is a few arrays.
+ * The result of every request of a run, in columns: a run of a million requests is a few arrays.
  */
 import type { ErrorCode, WorkerId } from '../../base/index.ts'
 import type { RoutedEvent } from '../../request/index.ts'
 import { Distribution } from './distribution.ts'
 
 interface RequestEnd {
-  /** Null: it ended well. */
+  /** Null: it succeeded. */
   readonly code: ErrorCode | null
   readonly atMs: number
   readonly tokens: number
@@ -17,7 +17,7 @@ interface RequestEnd {
 export interface RequestRow {
   readonly index: number
   readonly atMs: number
-  /** NaN: no token came. */
+  /** NaN: there was no token. */
   readonly ttftMs: number
   readonly e2eMs: number
   readonly tokens: number
@@ -82,7 +82,7 @@ export class RequestLog {
     this.itl.add(ms)
   }
 
-  /** Between each of these moments and the next one. */
+  /** Adds the gaps between consecutive times. */
   gaps(timesMs: Float64Array): void {
     this.itl.addGaps(timesMs)
   }
@@ -98,7 +98,7 @@ export class RequestLog {
     if (end.code !== null) this.failed[end.code] = (this.failed[end.code] ?? 0) + 1
   }
 
-  /** Those that have ended, in the order of the trace. */
+  /** The requests that have ended, in the order of the trace. */
   *rows(): Generator<RequestRow> {
     for (let index = 0; index < this.#atMs.length; index++) {
       if (Number.isNaN(this.#endMs[index]!)) continue

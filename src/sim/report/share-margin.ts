@@ -1,10 +1,10 @@
 /**
- * How sure a share of good requests is: half the width of its interval of 95 %.
+ * The uncertainty of a share of good requests: half the width of its 95 % interval.
  *
- * Seeds alone do not say it: on a trace from a file they draw next to nothing, and ten runs without a miss are no proof
- * that there is none. So the width is the largest of three: over the seeds; over the parts of each run, which says what
- * other hours of the same kind of traffic would bring (batch means); and 3 divided by the requests, the most that could go
- * wrong unseen.
+ * Seeds alone are not sufficient: with a trace from a file they draw next to nothing, and ten runs without a miss do
+ * not prove that there is none. The width is the largest of three: over the seeds; over the parts of each run, which
+ * estimates other hours of the same traffic (batch means); and 3 divided by the number of requests, the most that
+ * could have gone unseen (rule of three).
  */
 import { meanWithMargin } from './paired-difference.ts'
 
@@ -15,7 +15,7 @@ export interface ShareRun {
   readonly parts: readonly number[]
 }
 
-/** `areDrawn`: every run has requests of its own; else all have those of one trace. */
+/** `areDrawn`: every run has requests of its own; otherwise all have those of one trace. */
 export function shareMargin(runs: readonly ShareRun[], areDrawn: boolean): number {
   const overSeeds = finite(meanWithMargin(runs.map(({ share }) => share)).margin)
   const ofParts = runs.map(({ parts }) => finite(meanWithMargin(parts).margin))
@@ -26,7 +26,7 @@ export function shareMargin(runs: readonly ShareRun[], areDrawn: boolean): numbe
   return Math.min(1, Math.max(overSeeds, mean / Math.sqrt(Math.max(1, counted)), unseen))
 }
 
-/** Fewer than two values say nothing. */
+/** With fewer than two values nothing is known. */
 function finite(margin: number): number {
   return Number.isFinite(margin) ? margin : 0
 }

@@ -1,5 +1,6 @@
 /**
- * Line charts as SVG text: several series, a linear or logarithmic axis, a legend by colour. No script, no font, no file.
+ * Line charts as SVG text: several series, a linear or logarithmic axis, a legend by colour. No script, no font, no
+ * file.
  */
 export interface ChartSeries {
   readonly name: string

@@ -1,10 +1,10 @@
 /**
- * Traces of agents as Dynamo writes them: a graph of requests (`dynamo.agentic_mooncake`), and what its own servers recorded
- * (`dynamo.request.trace`).
+ * Traces of agents in Dynamo's formats: a graph of requests (`dynamo.agentic_mooncake`), and recordings of its
+ * servers (`dynamo.request.trace`).
  *
- * A graph has a header that names the tokens per id, then a request per line with the requests that it depends on: sent
- * `delay_ms` after the other was sent (`dispatch`) or has ended (`completion`), when all of them allow it. Of a recorded
- * trace the lines `request_end` are taken; requests of one session follow each other as far apart as they did.
+ * A graph has a header with the tokens per id, then one request per line with its dependencies: it is sent
+ * `delay_ms` after another was sent (`dispatch`) or has ended (`completion`), when all of them allow it. Of a
+ * recording the lines `request_end` are used; requests of one session keep their distances.
  */
 import { isRecord } from '../../base/index.ts'
 import { TraceIds } from './trace-ids.ts'

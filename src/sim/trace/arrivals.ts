@@ -1,5 +1,5 @@
 /**
- * When requests of a workload come.
+ * The arrival times of a workload's requests.
  */
 import type { Random } from '../../base/index.ts'
 
@@ -7,10 +7,10 @@ export const WORKLOAD_ARRIVALS = ['poisson', 'bursts', 'diurnal', 'constant'] as
 export type WorkloadArrivals = (typeof WORKLOAD_ARRIVALS)[number]
 
 const BURST_SIZE = 12
-/** A day of the diurnal load is the whole run; at its top the rate is so much above the mean. */
+/** The diurnal load has one day per run; its peak rate is higher than the mean by this share. */
 const DIURNAL_SWING = 0.8
 
-/** The time of the next arrival, given the last one. All have the same mean rate. */
+/** The time of the next arrival after the last one. All processes have the same mean rate. */
 export function createArrivals(
   kind: WorkloadArrivals,
   perSecond: number,

@@ -1,6 +1,7 @@
 /**
- * Traces that are nothing but lengths: CSV with a header whose names say what is what (those of the Azure, BurstGPT and
- * Vidur data sets are known), or without one: `input,output` or `ms,input,output`. No prompt shares anything with another.
+ * Traces with lengths only: CSV with a header whose names identify the columns (those of the Azure, BurstGPT and
+ * Vidur data sets are known), or without one: `input,output` or `ms,input,output`. Prompts share nothing with each
+ * other.
  */
 import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
@@ -8,13 +9,13 @@ import type { TraceRequest } from './trace-request.ts'
 
 interface Columns {
   readonly time: number | null
-  /** Of one unit of the time column, in ms; null: a date. */
+  /** Milliseconds per unit of the time column; null: a date. */
   readonly timeMs: number
   readonly input: number
   readonly output: number
 }
 
-/** Without anything but letters and digits. */
+/** Reduced to letters and digits. */
 const NAMES = {
   input: [
     'input',
@@ -60,7 +61,7 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
     const inputTokens = Number(cells[columns.input])
     const outputTokens = Number(cells[columns.output])
     if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, noCount('input length'))
-    // A request that failed: BurstGPT has such lines.
+    // A failed request, which BurstGPT contains.
     if (cells[columns.output] === '0') continue
     if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, noCount('output length'))
     const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)
@@ -74,7 +75,7 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
   return requests.sort((a, b) => a.atMs - b.atMs)
 }
 
-/** Cells in quotes may have commas, and quotes that are doubled. */
+/** Quoted cells may contain commas and doubled quotes. */
 function cellsOf(line: string): string[] {
   if (!line.includes('"')) return line.split(',').map((cell) => cell.trim())
   const cells = line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))/g)

@@ -1,9 +1,9 @@
 /**
  * Traces in the format of the public Mooncake ones: one JSON object per line, with `timestamp` (ms), `input_length`,
- * `output_length` and `hash_ids`. Dynamo's additions are read, too: a line with `session_id` and `delay` is a turn that
- * follows the one before of its session, `delay` ms after that has ended; without a session `delay` counts from the line
- * before. A turn with a time instead follows by as much as it came after the one before. `block_size` says how many tokens
- * an id stands for; `input_length` may be left out, and what ids do not reach is shared with nobody.
+ * `output_length` and `hash_ids`. Dynamo's extensions are supported: a line with `session_id` and `delay` is a turn
+ * that starts `delay` ms after the end of the session's previous turn; without a session `delay` counts from the
+ * previous line. A turn with a time instead keeps its distance to the previous turn. `block_size` is the number of
+ * tokens per id; `input_length` may be missing, and tokens beyond the ids are shared with no other request.
  */
 import { TraceIds } from './trace-ids.ts'
 import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
@@ -33,7 +33,7 @@ export function parseMooncake(
 
 interface LatestTurn {
   readonly index: number
-  /** Null: the trace does not say. */
+  /** Null: not in the trace. */
   readonly atMs: number | null
 }
 
@@ -103,7 +103,7 @@ function sessionOf({ session_id: session }: TraceEntry, number: number): string 
   throw wrongLine(number, 'has an invalid session_id')
 }
 
-/** The same format again; a block size other than 512 is said in each line. */
+/** Writes the same format; a block size other than 512 is written in each line. */
 export function formatMooncake(requests: readonly TraceRequest[]): string {
   const lines = requests.map((request) => {
     const { atMs, inputTokens, outputTokens, hashIds, blockTokens, sessionId, priority, after } =

@@ -1,8 +1,8 @@
 /**
- * Baton's own log as a trace: the lines that say `request ended`, at the time at which each request came.
+ * Baton's own log as a trace: the lines `request ended`, at the arrival time of each request.
  *
- * A log has lengths, not prompts. Turns of one session are taken to begin with the prompt before, as far as both go; all
- * else is unlike.
+ * A log has lengths, not prompts. Turns of one session are assumed to start with the previous prompt, as far as both
+ * go; everything else is unique.
  */
 import { entryOf, isTokenCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'

@@ -1,6 +1,6 @@
 /**
- * Made-up workloads: requests of several groups, each with a long prefix of its own (a system prompt, a document), in
- * random order, arriving at random (Poisson).
+ * Synthetic workloads: requests of several groups, each with its own long prefix (a system prompt, a document), in
+ * random order with random arrivals (Poisson).
  */
 import { randomInt, seededRandom } from '../../base/index.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
@@ -11,7 +11,7 @@ export interface SharedPrefixOptions {
   readonly groups: number
   /** In blocks of 512 tokens. */
   readonly prefixBlocks: number
-  /** Tokens after the prefix, unlike in every request. */
+  /** Tokens after the prefix, different in every request. */
   readonly questionTokens: number
   readonly outputTokens: number
   readonly requestsPerSecond: number

@@ -1,4 +1,4 @@
-/** Traces as others write them: Dynamo's sessions, Baton's log, CSV of lengths. */
+/** Foreign trace formats: Dynamo's sessions, Baton's log, CSV of lengths. */
 import { describe, expect, it } from 'vitest'
 import { formatMooncake } from './mooncake-trace.ts'
 import { parseTrace } from './trace-reader.ts'
@@ -8,7 +8,7 @@ import { WORKLOAD_KINDS } from './workload-options.ts'
 const line = (entry: unknown): string => JSON.stringify(entry)
 
 describe('parseTrace - sessions', () => {
-  it('a delay in a session - follows the turn before, whenever that ends', () => {
+  it('a delay in a session - follows the end of the previous turn', () => {
     const text = [
       line({ timestamp: 5, session_id: 'a', hash_ids: [1], output_length: 3 }),
       line({ timestamp: 7, session_id: 'b', hash_ids: [2], input_length: 100, output_length: 4 }),
@@ -22,7 +22,7 @@ describe('parseTrace - sessions', () => {
     expect(fourth).toMatchObject({ after: 1, delayMs: 0 })
   })
 
-  it('a time in a session - the turn follows by as much as it came after the one before', () => {
+  it('a time in a session - the turn keeps its distance to the previous one', () => {
     const text = [
       line({ timestamp: 5, session_id: 'a', hash_ids: [1], output_length: 3 }),
       line({ timestamp: 40, session_id: 'a', hash_ids: [1, 2], output_length: 3 }),
@@ -32,7 +32,7 @@ describe('parseTrace - sessions', () => {
     expect(() => parseTrace(back)).toThrow(/line 2 .*before the turn/)
   })
 
-  it('a prompt longer than its ids - the rest is shared with nobody; a priority is taken', () => {
+  it('a prompt longer than its ids - the rest is shared with no other; a priority is used', () => {
     const entry = { timestamp: 0, hash_ids: [1], input_length: 1500, output_length: 1, priority: 2 }
     const [first, second] = parseTrace(`${line(entry)}\n${line(entry)}`)
     expect(first).toMatchObject({ inputTokens: 1500, priority: 2 })
@@ -41,7 +41,7 @@ describe('parseTrace - sessions', () => {
     expect(second!.hashIds.slice(1)).not.toContain(first!.hashIds[1])
   })
 
-  it('a delay without a session - counts from the line before', () => {
+  it('a delay without a session - counts from the previous line', () => {
     const text = [
       line({ timestamp: 10, hash_ids: [1], output_length: 1 }),
       line({ delay: 5, hash_ids: [2], output_length: 1 }),
@@ -78,12 +78,12 @@ describe('parseTrace - sessions', () => {
     [[7], 'not a JSON object'],
     [{ timestamp: 0, hash_ids: ['12'], output_length: 1 }, 'hash_ids'],
     [{ timestamp: 0, hash_ids: [1.5], output_length: 1 }, 'hash_ids'],
-  ])('%o - names the line and what is wrong', (entry, what) => {
+  ])('%o - names the line and the fault', (entry, what) => {
     expect(() => parseTrace(`\n${line(entry)}`)).toThrow(new RegExp(`line 2 .*${what}`))
   })
 })
 
-describe('parseTrace - what files have', () => {
+describe('parseTrace - input files', () => {
   const entry = (timestamp: unknown, more = {}): unknown => ({
     timestamp,
     hash_ids: [1],
@@ -98,7 +98,7 @@ describe('parseTrace - what files have', () => {
     expect(csv.map(({ atMs }) => atMs)).toEqual([0, 5])
   })
 
-  it('times of a clock, or a piece out of the middle - the earliest request comes first, at 0', () => {
+  it('clock times, or a part of a trace - the earliest request comes first, at 0', () => {
     const text = [entry(1_700_000_000_500), entry(1_700_000_000_000), entry(1_700_000_002_000)]
       .map(line)
       .join('\n')
@@ -106,14 +106,14 @@ describe('parseTrace - what files have', () => {
     expect(parseTrace(text, { arrivalSpeedup: 2 }).map(({ atMs }) => atMs)).toEqual([250, 0, 1000])
   })
 
-  it('spread, with times out of order - each up to the next later one', () => {
+  it('spread, with times out of order - each until the next later time', () => {
     const text = [entry(3000), entry(0), entry(0), entry(3000), entry(6000)].map(line).join('\n')
     expect(parseTrace(text, { spread: true }).map(({ atMs }) => atMs)).toEqual([
       3000, 0, 1500, 4500, 6000,
     ])
   })
 
-  it('null - as if it were left out', () => {
+  it('null - counts as absent', () => {
     const text = [
       entry(null, { delay: 30 }),
       entry(50, { session_id: 'a', delay: null, input_length: null, block_size: null }),
@@ -124,7 +124,7 @@ describe('parseTrace - what files have', () => {
     expect(third).toMatchObject({ after: 1, delayMs: 0 })
   })
 
-  it('ids of 64 bits - two that differ in the last digit are two', () => {
+  it('ids of 64 bits - two that differ in the last digit are different', () => {
     const row = (...ids: string[]): string =>
       `{"timestamp":0,"output_length":1,"hash_ids":[${ids.join(', ')}]}`
     const text = [
@@ -138,14 +138,14 @@ describe('parseTrace - what files have', () => {
     expect(new Set([...first!, ...second!]).size).toBe(4)
   })
 
-  it('what is neither JSON nor a list of numbers - says so', () => {
+  it('input that is neither JSON nor a list of numbers - is reported', () => {
     expect(() => parseTrace('[')).toThrow('line 1 of the trace is not JSON')
     expect(() => parseTrace(`[${line(entry(0))}]`)).toThrow('line 1 of the trace is not a JSON obj')
     expect(() => parseTrace('100;10')).toThrow('names no columns for input and output lengths')
   })
 })
 
-describe("parseTrace - Dynamo's graphs and records", () => {
+describe("parseTrace - Dynamo's graphs and recordings", () => {
   const header = line({ schema: 'dynamo.agentic_mooncake', version: 2, block_size: 4 })
   const row = (id: string, dependencies: unknown[], more = {}): string =>
     line({
@@ -159,7 +159,7 @@ describe("parseTrace - Dynamo's graphs and records", () => {
       ...more,
     })
 
-  it('a graph - who waits for whom', () => {
+  it('a graph - dependencies between requests', () => {
     const text = [
       header,
       row('root', []),
@@ -178,7 +178,7 @@ describe("parseTrace - Dynamo's graphs and records", () => {
       { request: 0, on: 'ended', delayMs: 1 },
       { request: 1, on: 'ended', delayMs: 0 },
     ])
-    // The second block is nobody else's.
+    // No other request has the second block.
     expect(root!.hashIds[0]).toBe(child!.hashIds[0])
     expect(root!.hashIds[1]).not.toBe(child!.hashIds[1])
   })
@@ -190,16 +190,16 @@ describe("parseTrace - Dynamo's graphs and records", () => {
     [row('a', [], { not_before_ms: -1 }), 'not_before_ms'],
     [row('a', [], { hash_ids: ['x'] }), 'hash_ids'],
     [row('a', [], { input_length: 0 }), 'input length'],
-  ])('%s - names the line and what is wrong', (text, what) => {
+  ])('%s - names the line and the fault', (text, what) => {
     expect(() => parseTrace(`${header}\n${text}`)).toThrow(new RegExp(`line 2 .*${what}`))
   })
 
-  it('two requests of a graph with one id - refused: a dependency could mean either', () => {
+  it('two requests of a graph with one id - are refused, because a dependency would be ambiguous', () => {
     const text = [header, row('a', []), row('a', [])].join('\n')
     expect(() => parseTrace(text)).toThrow(/line 3 .*request_id/)
   })
 
-  it('records - the requests that ended, turns as far apart as they were', () => {
+  it('recordings - the requests that ended, turns with their distances', () => {
     const ended = (receivedMs: number, hash: number, session?: string): string =>
       line({
         schema: 'dynamo.request.trace.v1',
@@ -230,7 +230,7 @@ describe("parseTrace - Dynamo's graphs and records", () => {
 })
 
 describe("parseTrace - Baton's log", () => {
-  it('takes the requests that ended, at the times at which they came', () => {
+  it('uses the requests that ended, at their arrival times', () => {
     const log = [
       line({ level: 30, time: 9000, msg: 'listening' }),
       line({
@@ -281,7 +281,7 @@ describe("parseTrace - Baton's log", () => {
 })
 
 describe('parseTrace - CSV', () => {
-  it('by the names of the header, or by place', () => {
+  it('columns by the names of the header, or by position', () => {
     expect(
       parseTrace(
         'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,10,5\n2023-11-16 18:17:04,20,6',
@@ -300,7 +300,7 @@ describe('parseTrace - CSV', () => {
     expect(parseTrace('10,100,3\n25,600,4')[1]).toMatchObject({ atMs: 15, inputTokens: 600 })
   })
 
-  it('rows out of order - the earliest at 0, none closer than it was', () => {
+  it('rows out of order - the earliest at 0, distances are kept', () => {
     const vidur = 'arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,100,10\n0.25,200,5\n1,3,4'
     expect(parseTrace(vidur).map(({ atMs, inputTokens }) => [atMs, inputTokens])).toEqual([
       [0, 200],
@@ -309,7 +309,7 @@ describe('parseTrace - CSV', () => {
     ])
   })
 
-  it('a request without an answer, as BurstGPT has them - is left out', () => {
+  it('a request without an answer, as in BurstGPT - is left out', () => {
     const text = 'Timestamp,Model,Request tokens,Response tokens\n5,GPT,7,0\n6,GPT,9,1\n8,GPT,3,2'
     expect(parseTrace(text)).toMatchObject([
       { atMs: 0, inputTokens: 9 },
@@ -335,14 +335,14 @@ describe('parseTrace - CSV', () => {
     ['input,output\n0,2', 'input length'],
     ['input,output\n5,x', 'output length'],
     ['time,input,output\nsoon,5,6', 'no time'],
-  ])('%j - names the line and what is wrong', (text, what) => {
+  ])('%j - names the line and the fault', (text, what) => {
     expect(() => parseTrace(text, { format: 'csv' })).toThrow(what)
   })
 })
 
 describe('createWorkload', () => {
   it.each(WORKLOAD_KINDS)(
-    '%s - the same seed gives the same, at the rate that was asked for, and a file keeps it',
+    '%s - the same seed gives the same requests, at the requested rate, and a file preserves them',
     (kind) => {
       const options = { kind, requests: 400, requestsPerSecond: 10, seed: 3 } as const
       const requests = createWorkload(options)
@@ -378,7 +378,7 @@ describe('createWorkload', () => {
     },
   )
 
-  it('what makes no sense - is refused by name', () => {
+  it('an invalid option - is refused by name', () => {
     const options = { kind: 'random', requests: 5, requestsPerSecond: 1 } as const
     expect(() => createWorkload({ ...options, requests: 0 })).toThrow('requests')
     expect(() => createWorkload({ ...options, requestsPerSecond: -1 })).toThrow('requestsPerSecond')

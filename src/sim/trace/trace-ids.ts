@@ -1,8 +1,8 @@
 /**
- * Ids of the blocks of a trace: those that it has, and ones for what is shared with nobody.
+ * Ids of a trace's blocks: those in the trace, and new ones for blocks that are shared with no other request.
  *
- * An id of a request is a number from 0 on. What a trace has beside such numbers (hashes of 64 bits, below zero) gets the next
- * number below zero, as does a block without an id.
+ * An id of a request is a number ≥ 0. Other ids of a trace (64-bit hashes, negative numbers) and blocks without an
+ * id get the next negative number.
  */
 const LARGE = /^-?\d{16,}$/
 
@@ -10,7 +10,7 @@ export class TraceIds {
   #next = -1
   readonly #others = new Map<string, number>()
 
-  /** Null: this is no list of ids. */
+  /** Null: not a list of ids. */
   read(ids: unknown): number[] | null {
     if (!Array.isArray(ids)) return null
     const read: number[] = []
@@ -23,7 +23,7 @@ export class TraceIds {
     return read
   }
 
-  /** As many as the prompt has blocks, or more. */
+  /** Extended to at least as many ids as the prompt has blocks. */
   filledUp(ids: readonly number[], inputTokens: number, blockTokens: number): number[] {
     const missing = Math.max(0, Math.ceil(inputTokens / blockTokens) - ids.length)
     return [...ids, ...Array.from({ length: missing }, () => this.#next--)]

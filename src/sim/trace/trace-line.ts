@@ -1,5 +1,5 @@
 /**
- * What readers of traces share: lines of JSON, the error that names a line, and counts.
+ * Shared by readers of traces: lines of JSON, the error that names a line, and counts.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 
@@ -7,7 +7,10 @@ export type TraceEntry = Readonly<Record<string, unknown>>
 
 const LISTS_OF_IDS = /"(?:hash_ids|input_sequence_hashes)"\s*:\s*\[[^\]]*\]/g
 
-/** A line of JSON. Ids with more digits than a number keeps are texts: two that differ in the last digit stay two. */
+/**
+ * Parses a line of JSON. Ids with more digits than a number can represent become texts, so that ids which differ
+ * only in the last digit stay different.
+ */
 export function entryOf(line: string, number: number): TraceEntry {
   let entry: unknown
   try {
@@ -32,15 +35,15 @@ export function wrongLine(line: number, what: string, cause?: unknown): BatonErr
   })
 }
 
-/** Above any context length; a length with a few zeros too many would take all memory for one prompt. */
+/** Above any context length; a mistyped length would take all memory for one prompt. */
 export const TOKENS_MAX = 2 ** 24
 
-/** A whole number of tokens; a request without a token on either side cannot be sent. */
+/** A whole number of tokens; a request without input or output tokens cannot be sent. */
 export function isTokenCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1 && (value as number) <= TOKENS_MAX
 }
 
-/** What a line lacks whose count is none: `name` from 1 to the limit. */
+/** The message for a line with an invalid count `name`, which must be from 1 to the limit. */
 export function noCount(name: string): string {
   return `has no ${name} from 1 to ${TOKENS_MAX}`
 }

@@ -1,6 +1,6 @@
 /**
- * What a reader of a report should know of the requests that it is about: where a trace says less, or something else, than
- * it seems to.
+ * Notes for the reader of a report about the requests: where a trace contains less, or something else, than it seems
+ * to.
  */
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
@@ -17,16 +17,16 @@ function timeNotes(requests: readonly TraceRequest[], concurrency: number | null
   if (concurrency !== null || own.length < 2 || own.some(({ atMs }) => atMs !== own[0]!.atMs))
     return []
   return [
-    `all ${own.length} come at one time: where the trace has no times, --concurrency says how many at once`,
+    `all ${own.length} requests have the same time: if the trace has no times, use --concurrency`,
   ]
 }
 
-/** Ids behind the end of a prompt: they are taken to stand for more tokens than they do. */
+/** Ids after the end of a prompt: they are assumed to stand for more tokens than they do. */
 function idNotes(requests: readonly TraceRequest[]): string[] {
   const odd = requests.filter(
     ({ inputTokens, hashIds, blockTokens = TRACE_BLOCK_TOKENS }) =>
       hashIds.length > Math.ceil(inputTokens / blockTokens),
   ).length
   if (odd === 0) return []
-  return [`${odd} prompts have more hash_ids than they have blocks: is --block-size right?`]
+  return [`${odd} prompts have more hash_ids than blocks: check --block-size`]
 }

@@ -37,21 +37,21 @@ describe('parseTrace', () => {
 })
 
 describe('promptTokens', () => {
-  it('gives equal ids equal tokens and unlike ids unlike ones', () => {
+  it('gives equal ids equal tokens and different ids different ones', () => {
     const [a, b] = parseTrace(TEXT)
     const hashes = [a!, b!].map((request) => hashBlocks(promptTokens(request), 64).sequence)
     expect(hashes[0]!.subarray(0, 16)).toEqual(hashes[1]!.subarray(0, 16))
     expect(hashes[0]!.subarray(16, 18)).not.toEqual(hashes[1]!.subarray(16, 18))
   })
 
-  it('has the reuse that an endless cache would have', () => {
+  it('has the reuse of an unlimited cache', () => {
     expect(idealReuse(parseTrace(TEXT))).toBe(2 / 5)
     expect(idealReuse([])).toBe(0)
   })
 })
 
 describe('sharedPrefixWorkload', () => {
-  it('is the same for the same seed and arrives at the wanted rate', () => {
+  it('is the same for the same seed and arrives at the requested rate', () => {
     const options = {
       requests: 400,
       groups: 4,

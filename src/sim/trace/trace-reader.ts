@@ -23,20 +23,23 @@ export type TraceFormat = (typeof TRACE_FORMATS)[number]
 
 export interface TraceOptions {
   readonly format?: TraceFormat
-  /** Tokens per hash id, where the trace does not say. Default 512. */
+  /** Tokens per hash id, where the trace does not contain it. Default 512. */
   readonly blockTokens?: number
-  /** Only the first so many requests. */
+  /** Only the first n requests. */
   readonly limit?: number
-  /** Arrivals come so much faster; pauses between turns stay. Default 1. */
+  /** Factor by which arrivals are sped up; pauses between turns are kept. Default 1. */
   readonly arrivalSpeedup?: number
   /**
-   * Requests of one timestamp are spread evenly up to the next one. The timestamps of the public conversation trace are
-   * about 3 s apart, which makes bursts that were none.
+   * Spread requests of one timestamp evenly until the next one. The timestamps of the public conversation trace are
+   * about 3 s apart, which causes artificial bursts.
    */
   readonly spread?: boolean
 }
 
-/** A text, or its lines: a large file is longer than a text may be. Throws `request.invalid_argument` with the number of the line that is wrong. */
+/**
+ * `text`: a text, or its lines, because a large file exceeds the maximum length of a string. Throws
+ * `request.invalid_argument` with the number of the wrong line.
+ */
 export function parseTrace(
   text: string | readonly string[],
   options: TraceOptions = {},
@@ -70,12 +73,12 @@ function parseLines(
   }
 }
 
-/** Behind what a server prints for people. */
+/** Such a line may be preceded by other output of a server. */
 function isOfLog(line: string): boolean {
   return line.startsWith('{') && line.includes('"msg":"request ended"')
 }
 
-/** By the first line that is not empty. */
+/** Detected from the first line that is not empty. */
 function formatOf(lines: readonly string[]): TraceFormat {
   const first = lines.find((line) => line.trim() !== '') ?? ''
   if (!/^\s*[[{]/.test(first)) return lines.some(isOfLog) ? 'log' : 'csv'
@@ -84,7 +87,7 @@ function formatOf(lines: readonly string[]): TraceFormat {
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
 }
 
-/** Limit, spread and speed-up of requests that are already read, or made; the earliest one comes at 0. */
+/** Applies limit, spread and speed-up to requests; the earliest one comes at 0. */
 export function arrangeTrace(
   all: readonly TraceRequest[],
   options: TraceOptions = {},
@@ -99,14 +102,14 @@ export function arrangeTrace(
     : spread.map((request) => ({ ...request, atMs: request.atMs / speedup }))
 }
 
-/** A piece out of the middle of a trace, or one with the times of a clock, is not waited for. */
+/** A part of a trace, or one with clock times, starts at its earliest request. */
 function fromZero(requests: readonly TraceRequest[]): readonly TraceRequest[] {
   const firstMs = requests.reduce((least, { atMs }) => Math.min(least, atMs), Infinity)
   if (firstMs === 0) return requests
   return requests.map((request) => ({ ...request, atMs: request.atMs - firstMs }))
 }
 
-/** Those that come at a time of their own; a turn that follows another one has none. */
+/** Requests with a time of their own; a turn that follows another one has none. */
 function spreadEvenly(requests: readonly TraceRequest[]): TraceRequest[] {
   const spread = [...requests]
   const order = [...requests.keys()]

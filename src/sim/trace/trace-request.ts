@@ -1,8 +1,8 @@
 /**
  * A request of a trace or a workload, and its prompt.
  *
- * `hashIds[i]` stands for the prefix that ends at block i, so equal leading ids are a shared prefix. The tokens themselves
- * are not in a trace; they are made from (id, offset), which gives equal ids equal tokens.
+ * `hashIds[i]` stands for the prefix that ends at block i, so equal leading ids are a shared prefix. A trace does
+ * not contain tokens; they are generated from (id, offset), so that equal ids give equal tokens.
  */
 
 export interface TraceRequest {
@@ -14,9 +14,9 @@ export interface TraceRequest {
   /** Tokens per id. Default 512. */
   readonly blockTokens?: number
   readonly sessionId?: string
-  /** Of the request; larger goes first. Default 0. */
+  /** Higher values go first. Default 0. */
   readonly priority?: number
-  /** Sent when this request of the trace (by index) has ended, `delayMs` later, and not at `atMs`. */
+  /** Sent `delayMs` after the request with this index has ended, instead of at `atMs`. */
   readonly after?: number
   readonly delayMs?: number
   /** Sent when all of these allow it, and not before `atMs`; instead of `after`. */
@@ -24,7 +24,7 @@ export interface TraceRequest {
 }
 
 export interface TraceDependency {
-  /** Index in the trace, below the own one. */
+  /** Index in the trace, smaller than the own one. */
   readonly request: number
   readonly on: 'sent' | 'ended'
   readonly delayMs: number
@@ -52,7 +52,7 @@ export function promptTokens(request: TraceRequest): Uint32Array {
   return tokens
 }
 
-/** Share of prompt blocks that an endless shared cache would have: the limit of what routing can reach. */
+/** Share of prompt blocks that an unlimited shared cache would contain: the upper limit for any routing. */
 export function idealReuse(requests: readonly TraceRequest[]): number {
   const seen = new Set<number>()
   let [hits, total] = [0, 0]
@@ -66,7 +66,7 @@ export function idealReuse(requests: readonly TraceRequest[]): number {
   return total === 0 ? 0 : hits / total
 }
 
-/** Blocks of a prompt that its first tokens fill; a block that is filled in part counts by that part. */
+/** Number of a prompt's blocks in its first tokens; a partial block counts partly. */
 export function traceBlocksIn(tokens: number, promptTokens: number): number {
   const whole = Math.floor(tokens / TRACE_BLOCK_TOKENS)
   const rest = tokens - whole * TRACE_BLOCK_TOKENS

@@ -1,5 +1,5 @@
 /**
- * What a workload can be told.
+ * The options of a workload.
  */
 import type { WorkloadArrivals } from './arrivals.ts'
 
@@ -9,23 +9,23 @@ export type WorkloadKind = (typeof WORKLOAD_KINDS)[number]
 export interface WorkloadOptions {
   readonly kind: WorkloadKind
   readonly arrivals?: WorkloadArrivals
-  /** Of requests, turns included. */
+  /** Number of requests, turns included. */
   readonly requests: number
-  /** Turns count as requests: sessions begin that much more rarely. */
+  /** Turns count as requests, so sessions start at a lower rate. */
   readonly requestsPerSecond: number
   readonly seed?: number
-  /** Mean tokens of what is new in a prompt; each kind has its own. */
+  /** Mean number of new tokens in a prompt; the default depends on the kind. */
   readonly inputTokens?: number
   readonly outputTokens?: number
-  /** Documents, prefixes or tools that requests share. */
+  /** Number of documents, prefixes or tools that requests share. */
   readonly groups?: number
-  /** Turns per session, mean. */
+  /** Mean number of turns per session. */
   readonly turns?: number
-  /** Between the end of a turn and the next one, mean. */
+  /** Mean pause between the end of a turn and the next one. */
   readonly thinkMs?: number
 }
 
-/** Mean turns of a session, where the options do not say. */
+/** Mean turns of a session when the options do not set it. */
 export const SESSION_TURNS: Readonly<Record<WorkloadKind, number>> = {
   random: 1,
   'shared-prefix': 1,

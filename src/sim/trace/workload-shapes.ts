@@ -17,10 +17,10 @@ import { SESSION_TURNS } from './workload-options.ts'
 import type { WorkloadKind, WorkloadOptions } from './workload-options.ts'
 
 interface WorkloadTurn {
-  /** Behind what was said before. */
+  /** Appended to the earlier conversation. */
   readonly newTokens: number
   readonly outputTokens: number
-  /** After the end of the turn before. */
+  /** After the end of the previous turn. */
   readonly thinkMs: number
 }
 
@@ -29,7 +29,7 @@ interface WorkloadPlan {
   readonly turns: readonly WorkloadTurn[]
 }
 
-/** `index` is the number of requests made so far. */
+/** `index`: the number of requests made so far. */
 export type WorkloadShape = (random: Random, index: number) => WorkloadPlan
 
 export const WORKLOAD_SHAPES: Readonly<
@@ -72,7 +72,7 @@ export const WORKLOAD_SHAPES: Readonly<
     const pick = zipf(groups)
     return (random) => {
       const document = pick(random)
-      // Each document has its own length, the same each time.
+      // Each document has its own constant length.
       const tokens = 1000 + ((document * 2_654_435_761) % 9000)
       return single(random, inputTokens, outputTokens, { name: `document ${document}`, tokens })
     }
@@ -118,7 +118,7 @@ function around(random: Random, mean: number, sigma = 0.7): number {
   return Math.max(1, Math.round(mean * Math.exp(sigma * normal - (sigma * sigma) / 2)))
 }
 
-/** Item k is drawn in proportion to 1 / (k + 1). */
+/** Item k is drawn in proportion to 1 / (k + 1) (Zipf). */
 function zipf(count: number): (random: Random) => number {
   const sums = new Float64Array(count)
   let sum = 0

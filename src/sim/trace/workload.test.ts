@@ -10,7 +10,7 @@ describe('bounds', () => {
     ['outputTokens', 'output', 2 ** 16],
     ['turns', 'turns', 10_000],
     ['groups', 'groups', 1_000_000],
-  ] as const)('%s - up to its limit, and not above', (key, name, most) => {
+  ] as const)('%s - accepted up to its limit', (key, name, most) => {
     const made = createWorkload({ ...SMALL, kind: 'rag', [key]: most })
     expect(made).toHaveLength(3)
     expect(createWorkload({ ...SMALL, kind: 'rag', [key]: most - 1 })).toHaveLength(3)

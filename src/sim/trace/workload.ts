@@ -1,7 +1,7 @@
 /**
- * Workloads from a seed: what is asked (shapes of prompts and sessions) and when (arrivals).
+ * Generates workloads from a seed: the requests (shapes of prompts and sessions) and their arrivals.
  *
- * The same options give the same requests. Lengths are drawn around their means (log-normal); what is shared is said per
+ * The same options give the same requests. Lengths are drawn around their means (log-normal); sharing depends on the
  * kind. Every request fits the format of traces, so a workload can be written to a file and replayed anywhere.
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
@@ -13,14 +13,14 @@ import type { WorkloadOptions } from './workload-options.ts'
 import { WORKLOAD_SHAPES } from './workload-shapes.ts'
 import type { WorkloadShape } from './workload-shapes.ts'
 
-/** Tokens per id of a workload's prompts: what shares a prefix need not share 512 tokens. */
+/** Tokens per id of a workload's prompts, because shared prefixes may be shorter than 512 tokens. */
 const WORKLOAD_BLOCK_TOKENS = 64
 
 /** All requests of a workload are in memory at once. */
 const REQUESTS_MAX = 1_000_000
-/** Prompts of `mix` are 50 times as long, and lengths are drawn around their mean. */
+/** Prompts of `mix` are 50 times as long, and lengths vary around their mean. */
 const MEAN_TOKENS_MAX = 2 ** 16
-/** Turns of a session are drawn together; groups have a table. */
+/** The turns of a session are drawn together, and groups have a table. */
 const TURNS_MAX = 10_000
 const GROUPS_MAX = 1_000_000
 
@@ -57,7 +57,7 @@ interface Arrival {
   readonly requests: number
 }
 
-/** One request, or one session with all its turns. */
+/** Adds one request, or one session with all its turns. */
 function addArrival(made: TraceRequest[], { atMs, shape, prompts, requests }: Arrival): void {
   const plan = shape(prompts.random, made.length)
   let hashIds: number[] = []
@@ -70,7 +70,7 @@ function addArrival(made: TraceRequest[], { atMs, shape, prompts, requests }: Ar
       hashIds = prompts.shared(plan.prefix.name, plan.prefix.tokens)
       inputTokens = hashIds.length * WORKLOAD_BLOCK_TOKENS
     }
-    // The blocks that the prompt before filled; its last one may have been partial, and the answer has no ids yet.
+    // The complete blocks of the previous prompt; its last one may be partial, and the answer has no ids yet.
     const whole = Math.floor(inputTokens / WORKLOAD_BLOCK_TOKENS)
     inputTokens += answerTokens + newTokens
     const blocks = Math.ceil(inputTokens / WORKLOAD_BLOCK_TOKENS)
@@ -88,7 +88,7 @@ function addArrival(made: TraceRequest[], { atMs, shape, prompts, requests }: Ar
   }
 }
 
-/** Ids of blocks: fresh ones, and those that a name stands for. */
+/** Ids of blocks: new ones, and those of named prefixes. */
 class PromptMaker {
   readonly random: Random
   readonly #shared = new Map<string, number[]>()
