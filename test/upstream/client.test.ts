@@ -58,6 +58,28 @@ describe('UpstreamClient', () => {
     expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(1)
   })
 
+  it('requests sent at once, on new connections and on kept ones - each arrives with its own head and body', async () => {
+    const server = await served(({ socket }) => (socket.write(KEPT), null))
+    const client = clientOf(server.url)
+    const round = async (name: string): Promise<void> => {
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, at) => {
+          const body = Buffer.from(`${name} ${at} `.repeat(at * 40 + 1))
+          const answer = await fetchWhole(client, { method: 'POST', path: `/${at}`, body }, SOON)
+          expect(answer.text).toBe('ok')
+        }),
+      )
+    }
+    await round('new')
+    await round('kept')
+    for (const { path, body } of server.seen) {
+      const at = Number(path.slice(1))
+      const [name] = body.split(' ')
+      expect(body).toBe(`${name} ${at} `.repeat(at * 40 + 1))
+    }
+    expect(server.seen).toHaveLength(40)
+  })
+
   it('`reuse: false` - is sent as Connection: close, and a new connection is used', async () => {
     const server = await served(({ socket }) => (socket.write(KEPT), null))
     const client = clientOf(server.url)

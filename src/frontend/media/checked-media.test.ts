@@ -42,6 +42,24 @@ describe('media in forwarded bodies', () => {
   })
 
   it.each([
+    ['\\u0069mage_url', 'image_url'],
+    ['image_url', 'im\\u0061ge_url'],
+    ['i\\u006dage_url', '\\u0069\\u006dage_url'],
+    ['text', '\\u0069mage_url'],
+  ])(
+    'a part of type %s with a field %s - is found though it is written with escapes',
+    async (type, field) => {
+      const part = `{"type":"${type}","${field}":{"url":"http://10.0.0.1/x"}}`
+      const body = `{"model":"m","messages":[{"role":"user","content":[${part}]}]}`
+      const { code, data } = await refusal(body)
+      expect([code, String(data['param'])]).toEqual([
+        'request.invalid_argument',
+        expect.stringContaining('url'),
+      ])
+    },
+  )
+
+  it.each([
     ['as base64', (bytes: Buffer) => image(`data:image/png;base64,${bytes.toString('base64')}`)],
     [
       'as base64 in lines',

@@ -175,6 +175,68 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 401[^]*connection: close/i)
   })
 
+  it('whole replies - requests sent together get theirs in order: ASCII, other text, bytes, nothing, to HEAD too', async () => {
+    const bodies: Readonly<Record<string, string | Uint8Array>> = {
+      '/ascii': 'plain',
+      '/long': 'x'.repeat(100_000),
+      '/other': 'häßlich ☃',
+      '/bytes': Uint8Array.of(104, 105),
+      '/nothing': '',
+    }
+    const trial = await serve(async ({ path }) => ({
+      status: 200,
+      headers: {},
+      body: bodies[path] ?? 'unknown',
+    }))
+    const ask = (method: string, path: string, more = ''): string =>
+      `${method} ${path} HTTP/1.1\r\nHost: x\r\n${more}\r\n`
+    const names = Object.keys(bodies)
+    const answer = await rawExchange(
+      trial.server.port,
+      [
+        ...names.map((path) => ask('GET', path)),
+        ask('HEAD', '/ascii'),
+        ask('GET', '/ascii', 'Connection: close\r\n'),
+      ].join(''),
+    )
+    const bytes = Buffer.from(answer, 'latin1')
+    const found: string[] = []
+    for (let at = 0; at < bytes.length;) {
+      const headEnd = bytes.indexOf('\r\n\r\n', at) + 4
+      const length = Number(/content-length: (\d+)/i.exec(bytes.toString('utf8', at, headEnd))?.[1])
+      const isHead = found.length === names.length
+      found.push(isHead ? `${length}` : bytes.toString('utf8', headEnd, headEnd + length))
+      at = headEnd + (isHead ? 0 : length)
+    }
+    const texts = names.map((path) => Buffer.from(bodies[path] ?? '').toString())
+    expect(found).toEqual([...texts, '5', 'plain'])
+  })
+
+  it('streams - of requests sent together each is complete, in order', async () => {
+    const writers: StreamWriter[] = []
+    const trial = await serve(async () => streamOf((writer) => void writers.push(writer)))
+    const exchange = rawExchange(
+      trial.server.port,
+      'GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+    )
+    await until('both streams are open', () => writers.length === 2)
+    // The second is written first, and has to wait for the first.
+    const named = writers.map((writer, at) => [writer, at + 1] as const)
+    for (const [writer, name] of named.reverse()) {
+      writer.write(`begin ${name};`, true)
+      writer.writeNow?.(`now ${name};`)
+      writer.write(`é ${name};`, false)
+      writer.end()
+    }
+    const answer = await exchange
+    const shown = answer
+      .split('\r\n')
+      .filter((line) => line.includes(';'))
+      .join('')
+    expect(Buffer.from(shown, 'latin1').toString()).toBe('begin 1;now 1;é 1;begin 2;now 2;é 2;')
+    expect(answer.match(/HTTP\/1\.1 200/g)).toHaveLength(2)
+  })
+
   it('stream - text written in many turns arrives complete, ASCII and other', async () => {
     const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
     const trial = await serve(async () =>
