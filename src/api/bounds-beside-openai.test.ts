@@ -11,7 +11,7 @@ type Bound = readonly [field: string, accepted: readonly unknown[], refused: rea
 const EPS = 1e-6
 const U32_MAX = 4294967295
 
-/** One test per field: what is at the bound and inside it is accepted, what is beyond is refused by its name. */
+/** One test per field: values at and inside the limit are accepted, values beyond it are refused by name. */
 function hold(bounds: readonly Bound[], parse: (field: string, value: unknown) => unknown): void {
   for (const [field, accepted, refused] of bounds) {
     it(`${field} - accepted up to the limit, refused beyond it, by name`, () => {

@@ -46,7 +46,7 @@ describe('a key __proto__ in a body', () => {
       ])
     }
     expect(refusal(() => biased('[1]'))?.message).toContain('logit_bias')
-    // The document for clients still says what is asked for.
+    // The OpenAPI document still describes the field.
     expect(JSON.stringify(openApiDocument('1'))).toContain('"logit_bias":{"type":"object"')
   })
 

@@ -7,7 +7,7 @@ import type { RouterOptions } from './configuration/router-config.ts'
 import { parsePeerNews } from './load/peer-news.ts'
 import type { PeerNews } from './load/peer-news.ts'
 
-/** Two frontends of one fleet; each hears at once what the other tells, as JSON. */
+/** Two frontends of one fleet; each receives the other's messages at once, as JSON. */
 function twoFrontends(workers: number, config: RouterOptions, engine: Partial<EngineConfig> = {}) {
   const cards = Array.from({ length: workers }, (_, index) =>
     card(index + 1, 'agg', { engine, publishesKvEvents: false }),

@@ -95,7 +95,7 @@ describe('handshake', () => {
     const [left, right] = [new Side('initiator', 's'), new Side('acceptor', 's')]
     right.decoder.push(left.take())
     const answer = right.take()
-    // HELLO alone: its length says that nothing follows.
+    // HELLO alone: its length shows that nothing follows.
     expect(8 + new DataView(answer.buffer, answer.byteOffset).getUint32(0, true)).toBe(
       answer.length,
     )

@@ -4,7 +4,7 @@ import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
 import { KvOfferBook } from './kv-offer-book.ts'
 
-/** Time that goes on when the test says so. */
+/** A clock that the test advances. */
 class TestClock implements Clock {
   #now = 0
   #timers: { at: number; fire: () => void }[] = []

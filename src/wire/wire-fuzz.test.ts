@@ -224,7 +224,7 @@ function boostrNodes(): BoostrNode[] {
   ]
 }
 
-/** Whatever ends a connection says why. */
+/** Every error that ends a connection has a reason. */
 function expectNamed(error: unknown, round: number): void {
   const isNamed =
     error instanceof BatonError &&

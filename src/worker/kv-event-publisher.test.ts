@@ -35,7 +35,7 @@ function heldIn(kv: KvEventPublisher, dpRank: number): number {
 /** A router that follows the numbered batches: sets of text keys, and nothing else. */
 class Follower {
   readonly #ranks = new Map<number, { next: number; blocks: Set<string> }>()
-  /** Asked when a batch does not fit behind the last one. */
+  /** Called when a batch does not follow the last one. */
   readonly #snapshot: () => readonly KvEventBatch[]
 
   constructor(snapshot: () => readonly KvEventBatch[]) {
@@ -227,7 +227,7 @@ describe('KvEventPublisher - snapshot', () => {
           kv.publish(one.rank, one.events)
           for (const each of one.events) countNaively(naive, one.rank, each)
         })
-        // What was lost last is noticed by the batch that follows.
+        // A lost last batch is detected by the next batch.
         isLost = false
         for (const rank of [0, 1]) {
           kv.publish(rank, [stored(null, [[77, rank]])])

@@ -66,7 +66,7 @@ describe('Worker - load', () => {
     const served = ['a', 'b'].map((id) => scene.serve(requestOf(id)).reply.ended)
     await scene.clock.runUntil(Promise.all(served))
     await scene.clock.settle()
-    // 40 prompt tokens in chunks of 16: what is left to compute falls with each step, and the second request waits.
+    // 40 prompt tokens in chunks of 16: the tokens left to compute fall with each step, and the second request waits.
     const ofFirst = loads.filter(({ queuedRequests }) => queuedRequests === 1)
     expect(ofFirst.map((load) => load.prefillTokensInFlight - 40).slice(0, 3)).toEqual([24, 8, 0])
     expect(ofFirst.slice(0, 3).map((load) => load.activeBlocks)).toEqual([4, 8, 10])

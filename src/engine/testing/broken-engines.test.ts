@@ -118,7 +118,7 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
     if (engine.live > 4) throw new BatonError('capacity.worker_overloaded', 'too many')
     yield* sound()
   }),
-  // Answers by the prompt; beside others it takes the newest one's.
+  // Generates by the prompt; with concurrent requests it uses the prompt of the newest one.
   'streams-mixed': make((Base) => {
     let newest = 0
     return class extends Base {
@@ -203,7 +203,7 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
         ): AsyncGenerator<Chunk> {
           while (this.#places === 0 && !context.isStopped) await this.pause()
           this.#places -= 1
-          // Not in `finally`: a reader that leaves keeps its place.
+          // Not in `finally`, so a reader that leaves does not free its place.
           for await (const chunk of super.items(request, context)) {
             if (chunk.finish !== undefined) this.#places += 1
             yield chunk

@@ -26,7 +26,7 @@ export const BLOCK_TERMS = [
       default: 1,
       help: 'weight of blocks that the worker holds on its device',
     },
-    help: 'cached on the device, less where more prefill waits (`overlapScoreCreditDecay`)',
+    help: 'blocks cached on the device; counts less on ranks with more prefill in flight (`overlapScoreCreditDecay`)',
     of: (candidate) => candidate.decay * candidate.deviceBlocks,
   },
   {
@@ -60,7 +60,7 @@ export const BLOCK_TERMS = [
       default: 0,
       help: 'weight of blocks in a cache that all workers share',
     },
-    help: 'cached where all workers can fetch it, behind what the device holds',
+    help: 'blocks in the shared cache that are not on the device',
     applies: ({ hasShared }) => hasShared,
     of: (candidate) => candidate.sharedBlocks,
   },
@@ -71,9 +71,9 @@ export const BLOCK_TERMS = [
     weight: {
       option: 'prefillLoadScale',
       default: 16,
-      help: 'weight of what is to be computed against what is active',
+      help: 'weight of blocks to compute relative to active blocks',
     },
-    help: 'the prompt and all prefill in front of it',
+    help: 'blocks of the prompt and of all prefill in flight',
     isLowered: () => true,
     of: prefillBlocksOf,
   },
@@ -82,7 +82,7 @@ export const BLOCK_TERMS = [
     unit: 'blocks',
     role: 'add',
     weight: 1,
-    help: 'active blocks, and those that the request would add',
+    help: 'active blocks, plus those that the request would add',
     isLowered: ({ isDecode, trackPrefill, overlapScoreCredit }) =>
       isDecode && !trackPrefill && overlapScoreCredit > 0,
     of: (candidate) => candidate.activeDecodeBlocks + candidate.additionalBlocks,
@@ -94,7 +94,7 @@ export const BLOCK_TERMS = [
     weight: {
       option: 'decodeActiveRequestWeight',
       default: 128,
-      help: 'blocks that each active request counts for',
+      help: 'number of blocks that each active request counts for',
     },
     help: 'active requests',
     of: (candidate) => candidate.activeRequests,

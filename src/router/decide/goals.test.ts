@@ -191,7 +191,7 @@ describe('latency goals: refusals', () => {
       clock.advance(100)
       plane.call(i).finish()
     }
-    // One goes on in 200 ms: within 11 s about fifty, and more where predictions have been off.
+    // One request is sent per 200 ms: about fifty within 11 s, and more if predictions have been off.
     const sinks = Array.from({ length: 200 }, () => send({ goals: { ttftMs: 11_000 } }).sink)
     const refused = sinks.filter(({ ends }) => ends === 1)
     expect(sinks[0]?.ends).toBe(0)
@@ -199,7 +199,7 @@ describe('latency goals: refusals', () => {
     expect(
       refused.every(({ errors: [error] }) => error?.code === 'capacity.goal_unreachable'),
     ).toBe(true)
-    // Who is in no hurry, or may go before them, is not held up by them.
+    // Requests without a goal, or with a higher priority, are not refused because of the queue.
     expect(send().sink.ends).toBe(0)
     expect(send({ strictPriority: 1, goals: { ttftMs: 11_000 } }).sink.ends).toBe(0)
   })

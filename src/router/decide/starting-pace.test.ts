@@ -23,7 +23,7 @@ describe('KvRouter: workers that report their speed', () => {
       built.router.workerJoined(card(i + 1, 'agg', { engine }))
     })
     let first = 100_000
-    /** A prompt is computed there, so many times slower than `paceOf(1)`. */
+    /** Computes a prompt on the worker, slower than `paceOf(1)` by the given factor. */
     const serve = (worker: number, slowness: number, tokens = 200): void => {
       const hint = { backendWorkerId: workerIdOf(worker) }
       const booking = built.router.book(

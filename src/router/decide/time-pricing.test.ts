@@ -33,7 +33,7 @@ class Twins {
     this.#full = buildPool({ ...options, explainCandidates: 4 * RANKS_MAX })
     this.#fast = buildPool({ ...options, explainCandidates: 3 })
     this.#random = seededRandom(seed)
-    // Few ranks have shown much: what is known of all of them ages at once.
+    // Only a few ranks have many measurements: the knowledge of all ranks decays at the same time.
     this.#workersMax = seed % 3 === 0 ? 2 : RANKS_MAX
   }
 

@@ -66,7 +66,7 @@ describe('TransferRates: pairs', () => {
     // Kept for a moment: a decision asks for it of every worker.
     expect(bestOf(2, (id) => id === '3', 101)).toBeLessThan(0.6)
     expect(bestOf(2, (id) => id === '3', 1000)).toBeGreaterThan(1.5)
-    // A third one may be like most; and when nobody has room now, somebody will.
+    // An unknown third receiver counts as average; if none has capacity now, one will later.
     expect(bestOf(3, (id) => id === '3', 2000)).toBe(1)
     expect(bestOf(2, () => false, 3000)).toBe(1)
     expect(rates.best(2, () => true, 4000)?.factorTo(workerIdOf(9))).toBe(1)

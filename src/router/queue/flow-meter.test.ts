@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { FlowMeter } from './flow-meter.ts'
 
-/** So many come and go on in each 100 ms. */
+/** Number of requests that arrive and are sent per 100 ms. */
 function run(
   meter: FlowMeter,
   { fromMs, untilMs, come, go }: Record<'fromMs' | 'untilMs' | 'come' | 'go', number>,

@@ -16,7 +16,7 @@ const PROFILE = {
   ],
 }
 
-/** Every argument with the value that the reference has for it when nothing is said. */
+/** Every argument with its default in the reference implementation. */
 const DEFAULTS = {
   engine_type: 'vllm',
   num_gpu_blocks: 16384,

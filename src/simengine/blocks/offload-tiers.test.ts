@@ -103,7 +103,7 @@ interface Run {
   readonly scheduler: SimScheduler<string>
   readonly events: KvEvent[]
   nowMs: number
-  /** Runs one request to its end; says when it was admitted, what it found and when its token came. */
+  /** Runs one request to its end; returns when it was admitted, its cached tokens and when its token came. */
   ask(name: string, promptBlocks: number): { cachedTokens: number; ttftMs: number }
 }
 
@@ -175,7 +175,7 @@ describe('SimScheduler - offload to host and disk', () => {
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 0, ttftMs: 100 })
     it_.ask('c', 4)
     it_.nowMs = 700
-    // By now the first block is there; the two that went together behind it are not.
+    // By now the first block has arrived, but not the two that were copied together after it.
     expect(it_.ask('a', 3)).toEqual({ cachedTokens: 4, ttftMs: 100 })
   })
 

@@ -290,7 +290,7 @@ describe('SimEngine - offload tiers', () => {
     engine.observe({ kvEvents, load: () => undefined })
     await clock.runUntil(collect(engine, requestOf('a', 100, 1)))
     expect(tiers).toEqual(['device'])
-    // Six blocks of 16 MB at 0.01 GB/s: the first alone, five together behind it.
+    // Six blocks of 16 MB at 0.01 GB/s: the first alone, then five together.
     await clock.run(clock.nowMs() + 20_000)
     expect(tiers).toEqual(['device', 'host', 'host'])
     const other = requestOf('b', 100, 1, { tokenIds: new Uint32Array(100).fill(7) })

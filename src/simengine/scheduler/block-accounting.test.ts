@@ -47,10 +47,10 @@ class NaivePool {
   }
 }
 
-/** What a listener to the events believes is resident. */
+/** The cached blocks according to a subscriber of the events. */
 class Listener {
   readonly resident = new Set<string>()
-  /** Of the memory behind the device. */
+  /** Blocks in host memory and on disk. */
   readonly host = new Set<string>()
   readonly disk = new Set<string>()
 
@@ -130,7 +130,7 @@ describe('BlockPool - compared with a naive pool', () => {
             expect([...listener.resident].sort()).toEqual(
               [...hashes].map((hash) => `${hash}:7`).sort(),
             )
-            // Who comes now and is told what is held knows the same.
+            // A subscriber that joins now and gets the held blocks has the same state.
             const newcomer = new Listener()
             newcomer.hear(pool.held())
             expect(newcomer.resident).toEqual(listener.resident)

@@ -5,7 +5,7 @@ import { Drafts } from './drafts.ts'
 import { createSpeculationConfig } from './speculation-config.ts'
 import type { SpeculationOptions } from './speculation-config.ts'
 
-/** Steps until one request of so many tokens has ended, and the tokens of each. */
+/** Number of tokens in each step until one request with this many tokens has ended. */
 function tokensPerStep(
   speculation: SpeculationOptions,
   outputTokens: number,

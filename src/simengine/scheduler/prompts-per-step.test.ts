@@ -5,7 +5,7 @@ import { SimScheduler } from './sim-scheduler.ts'
 
 const TIMING = { kind: 'linear', prefill: [0, 1], decode: [1, 0, 0] } as const
 
-/** For each step: who was given a first token, and who a further one. */
+/** For each step: the requests that got their first token, and those that got a further one. */
 function run(options: { promptsPerStep?: number; promptChunk?: number }): string[] {
   const config = createSchedulerConfig({ timing: TIMING, blockTokens: 16, ...options })
   const scheduler = new SimScheduler<string>(config)

@@ -35,7 +35,7 @@ async function timesOf(
   })
   await engine.start('1' as Parameters<typeof engine.start>[0])
   let load = ''
-  // A block is stored once before it is removed: the sum of the stored ones less the removed ones tells the set, whatever its order.
+  // A block is stored once before it is removed, so a sum over stored minus removed hashes identifies the set.
   let blocks = 0n
   let count = 0
   engine.observe({

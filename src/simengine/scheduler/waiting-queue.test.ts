@@ -16,7 +16,7 @@ function sequenceOf(owner: object): SimSequence<object> {
 
 async function collectGarbage(): Promise<void> {
   setFlagsFromString('--expose-gc')
-  // What a weak reference has looked at lives until the end of the turn.
+  // The target of a dereferenced WeakRef stays alive until the end of the turn.
   await new Promise(setImmediate)
   ;(runInNewContext('gc') as () => void)()
 }

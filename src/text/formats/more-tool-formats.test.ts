@@ -176,7 +176,7 @@ describe('further tool formats', () => {
   })
 })
 
-/** What is hard to carry; the closing tags of sections among it. */
+/** Difficult content, including the closing tags of sections. */
 const TEXT = 'a "b"\\ {é🦊} </tool_call> [x]'
 const STREAMS: readonly (readonly [string, string])[] = [
   ['pythonic', `[get_weather(city=${JSON.stringify(TEXT)}, days=3)]`],

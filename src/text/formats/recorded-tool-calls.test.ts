@@ -23,7 +23,7 @@ const vectors = JSON.parse(
 const PARIS = [['get_weather', '{"city":"Paris"}']] as const
 const BOTH = [...PARIS, ['get_time', '{}']] as const
 
-/** Where the recorded answer is a fault: what is right, and why. */
+/** Recorded results that are wrong: the correct result, and why. */
 const FAULTS: Readonly<Record<string, readonly [text: string, calls: unknown, why: string]>> = {
   'qwen25/hermes_two': ['Let me see.  done', BOTH, 'blanks between calls are nobody’s text'],
   'qwen25/hermes_trunc': ['', PARIS, 'the call is whole, only its closing tag is missing'],

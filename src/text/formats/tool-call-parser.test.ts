@@ -190,7 +190,7 @@ const ROWS: Row[] = [
   ['harmony', ' to= or not to=', ' to= or not to=', []],
 ]
 
-/** What formats are made of, beside their own markers, and what may stand between. */
+/** Text fragments that formats consist of besides their own markers, and text between them. */
 const PARTS = [
   ...(
     'functools <function=get_weather> <parameter=city> <parameter=days> </parameter> </function> </invoke> call:get_time{ ' +
@@ -290,7 +290,7 @@ describe('createOutputParser', () => {
   })
 })
 
-/** Events with neighbours of one kind joined: what a cut must not change. */
+/** Events with adjacent ones of the same kind joined; independent of how the text was cut. */
 function kinds(parser: OutputParser | null, pieces: readonly string[]): string[] {
   if (parser === null) throw new Error('no such parser')
   const joined: { key: string; text: string }[] = []

@@ -19,7 +19,7 @@ const TOOLS: readonly OfferedTool[] = [
     },
   },
 ]
-/** What is hard to carry: quotes, backslashes, line breaks, closing tags, braces, characters of two units. */
+/** Difficult content: quotes, backslashes, line breaks, closing tags, braces, characters of two units. */
 const TEXT = 'a "b"\\n\n</tool_call> {é🦊} </parameter\n'
 const JSON_TEXT = JSON.stringify({ path: 'x', text: TEXT, lines: 3 })
 
@@ -82,7 +82,7 @@ describe('streamed arguments of tool calls', () => {
           calls: [['write', JSON_TEXT]],
         })
       }
-      // Harmony must see that what it holds is no marker.
+      // The harmony parser must recognise that the held text is not a marker.
       expect(delays(name, output, JSON_TEXT)).toBeLessThanOrEqual(name === 'harmony' ? 12 : 0)
     },
   )

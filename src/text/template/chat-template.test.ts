@@ -14,7 +14,7 @@ const { tokenizer, template } = modelTextFromHuggingFace({
 })
 const [START, END] = [1, 2]
 
-/** Templates do all kinds of things to what they are given. */
+/** Templates that transform user text in various ways. */
 const TEMPLATES: Readonly<Record<string, ChatTemplate>> = {
   shipped: template!,
   trimming: new ChatTemplate(

@@ -156,7 +156,7 @@ describe('tokenizerFromJson, SentencePiece-like BPE', () => {
         for (const special of [true, false]) {
           expect([...own.encode(text, { special })]).toEqual([...library.encode(text, { special })])
         }
-        // A `▁` that somebody typed is a blank afterwards, as in every such vocabulary.
+        // A `▁` in user text becomes a blank, as in every such vocabulary.
         if (!text.includes('▁')) expect(roundTrips(own, text.trimStart())).toBe(true)
       }
       expect(own).toMatchObject({ addsBos: true, bosTokenId: 1, eosTokenIds: [2] })
