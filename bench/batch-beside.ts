@@ -1,8 +1,8 @@
 /**
- * What somebody who waits for an answer feels of a batch: times to the first token of paced requests alone, beside a batch, and
- * beside the same requests sent as everybody sends theirs.
+ * The effect of a batch on interactive requests: times to the first token of paced requests alone, beside a batch,
+ * and beside the same requests sent as ordinary ones.
  *
- *   npx tsx bench/batch-beside.ts [seconds per part]
+ * npx tsx bench/batch-beside.ts [seconds per part]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,8 +1,8 @@
 /**
- * What hashing a prompt costs: local and sequence hashes of 8,192 and 131,072 tokens, beside @node-rs/xxhash doing the
- * same two hashes per block.
+ * The cost of hashing a prompt: local and sequence hashes of 8,192 and 131,072 tokens, beside @node-rs/xxhash with
+ * the same two hashes per block.
  *
- *   npx tsx bench/block-hash.ts
+ * npx tsx bench/block-hash.ts
  */
 import { performance } from 'node:perf_hooks'
 import { xxh3 } from '@node-rs/xxhash'

@@ -1,9 +1,10 @@
 /**
- * Where each µs of the frontend goes: a CPU profile of a workload, summed by room, by library and by what Node does.
+ * The CPU time of the frontend by room: a CPU profile of a workload, summed by room, by library and by Node's own
+ * work.
  *
- *   npx tsx bench/budget.ts [--workload p64|n16|s16x512|l8k] [--seconds 10] [--prefill 0|1]
+ * npx tsx bench/budget.ts [--workload p64|n16|s16x512|l8k] [--seconds 10] [--prefill 0|1]
  *
- * The profile tells shares; the operating system's accounting tells µs. Both are of the same run.
+ * The profile gives shares; the operating system's accounting gives µs. Both are of the same run.
  */
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -60,7 +61,7 @@ function placeOf({ functionName: name, url: built, lineNumber, columnNumber }: C
   return 'native: parser, JSON, regular expressions, system'
 }
 
-/** Self time in µs by place, of the samples between two moments after the start. */
+/** Self time in µs by place, of the samples between two times after the start. */
 function byPlace(profile: CpuProfile, fromMs: number, toMs: number): Map<string, number> {
   const frames = new Map(profile.nodes.map(({ id, callFrame }) => [id, callFrame]))
   const sums = new Map<string, number>()

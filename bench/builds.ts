@@ -27,7 +27,7 @@ const { values } = parseArgs({
   },
 })
 const WARM_UP_SECONDS = 20
-/** Between the tokens of a paced upstream. */
+/** Milliseconds between the tokens of a paced upstream. */
 const ITL_MS = 10
 const workload = WORKLOADS.find(({ name }) => name === values.workload)
 if (values.beside === '' || workload === undefined) throw new Error('give --beside and a workload')

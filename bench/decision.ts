@@ -28,7 +28,7 @@ const PROMPT_TOKENS = 8192
 const SHARED_TOKENS = 32 * BLOCK_TOKENS
 const REQUESTS_PER_WORKER = 4
 const WARM_UP = 200
-/** Without a known speed `--cost time` would decide in blocks. */
+/** Without a known pace `--cost time` would decide by blocks. */
 const PACE = {
   promptMs: 5,
   promptTokenMs: 0.1,
@@ -36,7 +36,7 @@ const PACE = {
   stepRequestMs: 0.1,
   stepContextTokenMs: 0.001,
 }
-/** Above this the plain way takes longer than anybody waits. */
+/** Above this the baseline takes too long. */
 const PLAIN_WORKERS_MAX = 1000
 const clock = {
   nowMs: () => performance.now(),
@@ -85,7 +85,7 @@ function fill(workers: number, overlapShare: number, prompt: Uint32Array): KvRou
       engine: { model: 'm', kvCacheBlockSize: BLOCK_TOKENS, pace: PACE },
     })
     if (id > workers * overlapShare) continue
-    // Every holder has another length of it, as in a fleet that has served many turns.
+    // Every worker has cached another length of it, as in a fleet that has served many turns.
     const blocks = 1 + ((id * 37) % (hashes.sequence.length / 2))
     router.kvEvents(workerId, {
       sequence: 0,
@@ -181,7 +181,7 @@ for (const workers of values.workers.split(',').map(Number)) {
   const hash = medianUs(rounds, () => void hashBlocks(prompt, BLOCK_TOKENS))
   const whole = [0.1, 1].map((share) => {
     const router = fill(workers, share, prompt)
-    // A new array each time: nothing about the prompt is known beforehand.
+    // A new array each time, so that nothing about the prompt is cached.
     return medianUs(rounds, () => void router.select(query(prompt.slice())))
   })
   const router = fill(workers, 0, prompt)

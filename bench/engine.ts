@@ -55,7 +55,7 @@ async function alone(batching: 'exact' | 'throughput', inFlight: number): Promis
     costs.push((user + system) / tokens)
   }
   await engine.cleanup()
-  // The first round is compiled while it runs.
+  // The first round is left out, because its code is still being compiled.
   print('engine alone', `${inFlight} in flight, ${batching}`, speeds.slice(1), costs.slice(1))
 }
 
@@ -135,7 +135,7 @@ async function startBaton(): Promise<Server> {
   return { name: 'baton', port: server.port, pids, stop: () => server.stop() }
 }
 
-/** llama.cpp's server code from the wheel xllamacpp, as many slots as there are streams. */
+/** llama.cpp's server from the wheel xllamacpp, with as many slots as there are streams. */
 async function startLlamaServer(folder: string): Promise<Server> {
   const port = await freePort()
   const parallel = Math.min(32, Math.max(...streams))

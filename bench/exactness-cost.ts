@@ -1,8 +1,8 @@
 /**
- * What exactness costs the llama.cpp engine: time to first token by prompt length, and decode speed by requests in
- * flight, with `batching: 'exact'` beside `batching: 'throughput'`, in turns in one run.
+ * The cost of exact batching in the llama.cpp engine: time to first token by prompt length, and decode speed by
+ * requests in flight, with `batching: 'exact'` beside `batching: 'throughput'`, in turns in one run.
  *
- *   npx tsx bench/exactness-cost.ts [--model path.gguf] [--rounds 15]
+ * npx tsx bench/exactness-cost.ts [--model path.gguf] [--rounds 15]
  */
 import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
@@ -26,7 +26,7 @@ async function startEngine(batching: 'exact' | 'throughput'): Promise<LlamaCppEn
 }
 
 let requests = 0
-/** Milliseconds to the first token and to the end. Every prompt is new, so no cache helps. */
+/** Milliseconds to the first token and to the end. Every prompt is new, so no cache is used. */
 async function time(engine: LlamaCppEngine, promptTokens: number, outputTokens: number) {
   requests += 1
   const requestId = `request-${requests}`

@@ -70,7 +70,7 @@ if (!values.json) {
 const reports: Record<string, unknown> = {}
 for (const [name, way] of Object.entries(WAYS)) {
   const beganMs = performance.now()
-  // Everybody waits: a refused request would make the others look faster.
+  // All requests wait, because refused requests would make the others look faster.
   const router = { ...way.router, deadlines: { overloadWaitMs: 0, queueMs: 0 } }
   const goal = { ttftMs: 2000, tpotMs: 20 }
   const report = await runFleet({ ...way, router, settle, trace, goal })

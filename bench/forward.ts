@@ -35,7 +35,7 @@ const seconds = Number(values.seconds)
 const wanted = new Set(values.cells.split(','))
 const TOKENS = 64
 const ITL_MS = 10
-/** A program that is compiled as it runs is measured when that is over: 10,000 requests and more. */
+/** A program that is compiled just in time is measured after 10,000 requests and more. */
 const WARMUP_SECONDS = 5
 
 interface Cell {
@@ -133,7 +133,7 @@ function targets(): readonly Start[] {
   ]
 }
 
-/** Paced and unpaced upstreams are other processes; a router stands before two of one sort. */
+/** Paced and unpaced upstreams are different processes; a router is in front of two of one kind. */
 async function round(isPaced: boolean): Promise<Row[]> {
   const upstreams = await Promise.all([
     startUpstream(isPaced ? ITL_MS : 0),
@@ -146,7 +146,7 @@ async function round(isPaced: boolean): Promise<Row[]> {
   for (const cell of cells) rows.push(await measured(direct as Target, cell))
   for (const start of targets()) {
     const target = await start(upstreams.map(({ port }) => port))
-    // The second time a process is asked for paced tokens, its code has been compiled.
+    // When a process is asked for paced tokens the second time, its code has been compiled.
     if (isPaced) await load({ ...specOf(CELLS[0] as Cell, target.port, ++seed), seconds: 3 })
     for (const cell of cells) rows.push(await measured(target, cell))
     await target.stop()

@@ -47,7 +47,7 @@ interface Outcome {
   readonly cachedTokens: number
 }
 
-/** Conversations of a few groups, whose beginnings are long and alike; Poisson arrivals. */
+/** Conversations of a few groups with long common beginnings; Poisson arrivals. */
 function plan(seed: number): readonly Planned[] {
   const random = seededRandom(seed)
   const words = (count: number): string =>

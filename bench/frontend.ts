@@ -34,7 +34,7 @@ async function eventLoopDelayMs(server: RunningServer): Promise<number> {
   return Number(/^baton_frontend_event_loop_delay_p99_seconds (\S+)/m.exec(text)?.[1] ?? 0) * 1000
 }
 
-/** The delay is of the time that counts: a scrape after the warm-up begins it anew. */
+/** The event loop's delay is reset by a scrape, so it is scraped once after the warm-up. */
 async function measured(topology: string, server: RunningServer, name: string): Promise<Row> {
   const isBare = topology === 'bare'
   const onWarm = isBare ? undefined : () => eventLoopDelayMs(server)
@@ -56,7 +56,7 @@ async function runAll(
   return rows
 }
 
-/** Long prompts one after the other until told to stop; returns how many were answered. */
+/** Long prompts one after the other until the signal; returns how many were answered. */
 async function sendLongPrompts(server: RunningServer, signal: AbortSignal): Promise<number> {
   let answered = 0
   for (let index = 0; !signal.aborted; index++) {
@@ -95,14 +95,14 @@ for (let round = 0; round < Number(values.rounds); round++) {
   const paced = await startServer([...SIM, '--sim-speedup', '1'])
   rows.push(...(await runAll('baton', paced, ['p200'])))
   await paced.stop()
-  // Prefill apart, so that only the frontend can disturb the streams.
+  // Prefill runs on other workers, so that only the frontend can disturb the streams.
   const apart = await startServer([...SIM_APART, '--sim-speedup', '1'])
   rows.push(...(await runAll('prefill apart', apart, ['p64'])))
   rows.push(await underLongPrompts(apart))
   await apart.stop()
 }
 
-/** The best round: other work on a shared machine only ever adds. */
+/** The best round, because other work on a shared machine only ever adds time. */
 function best(topology: string, name: string): Row | undefined {
   return rows
     .filter((row) => row.topology === topology && row.workload === name)

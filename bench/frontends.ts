@@ -84,7 +84,7 @@ function print(frontends: number, run: Medians): void {
   )
 }
 
-/** Connected and idle: what remains is memory, pings and looking into the folder. */
+/** Connected and idle workers cost memory, pings and scans of the discovery folder. */
 async function costOfWorkers(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'baton-bench-'))
   const discovery = new FileDiscovery({ folder })

@@ -102,7 +102,7 @@ function measure(creates: readonly Create[], workload: Workload, rounds: number)
       const subject = result.create(workers)
       result.figures.push(replay(subject, requests, chains, options))
       result.bytes.push((subject.bytes() ?? heapBytes() - before) / subject.entries())
-      // Kept, as a process keeps its index: V8 throws away code that was made for an object that has gone.
+      // Kept alive, because V8 discards optimised code when the object it was made for is collected.
       result.subjects.push(subject)
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What the benchmarks of a fleet serve when they are given no trace: prompts of 64 groups, each with a prefix of its own.
+ * The default workload of the fleet benchmarks without a trace: prompts of 64 groups, each with its own prefix.
  */
 import { sharedPrefixWorkload } from '../src/sim/index.ts'
 import type { TraceRequest } from '../src/sim/index.ts'

@@ -42,7 +42,7 @@ const lengths = seededRandom(8)
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity })
 
 interface Answer {
-  /** Of the run; when it was asked and when it ended. */
+  /** Milliseconds of the run when it was sent and when it ended. */
   readonly askedMs: number
   endedMs: number
   ttftMs: number | null
@@ -113,7 +113,7 @@ function ask(port: number): Promise<Answer> {
   })
 }
 
-/** As many clients as keep the fleet full, each asking again when it has its answer. */
+/** Uses as many clients as keep the fleet full; each sends its next request after its answer. */
 async function capacityOf(ports: readonly number[]): Promise<number> {
   const untilMs = performance.now() + 1000 * Math.min(SECONDS, 6)
   const answers: Answer[] = []
@@ -131,7 +131,7 @@ function perSecond(answers: readonly Answer[], fromMs: number, untilMs: number):
   return (1000 * done.length) / (untilMs - fromMs)
 }
 
-/** Poisson arrivals, to the frontends in turn; resolves with what came of all of them. */
+/** Poisson arrivals, sent to the frontends in turn; resolves with all answers. */
 async function offer(ports: readonly number[], rate: number, seconds: number): Promise<Answer[]> {
   const untilMs = performance.now() + 1000 * seconds
   const answers: Promise<Answer>[] = []
@@ -148,7 +148,7 @@ async function offer(ports: readonly number[], rate: number, seconds: number): P
 const percentile = (sorted: readonly number[], p: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor((p / 100) * sorted.length))] ?? NaN
 
-/** From the end of the load to the first of five answers in a row that came as from a fleet without that load before. */
+/** From the end of the load to the first of five consecutive answers that are as fast as without the load. */
 function recoveryMs(answers: readonly Answer[], sinceMs: number, calmMs: number): number {
   let first: Answer | undefined
   let count = 0
@@ -221,7 +221,9 @@ async function runLoad(
   return { answers, goodput, offeredRate, recoveryMs: recoveryMs(after, endMs, calmMs), cpu }
 }
 
-/** The fleet's pace drifts with what else the machine does: the capacity is the mean of before and after the load. */
+/**
+ * The fleet's pace varies with other load on the machine, so the capacity is the mean of before and after the load.
+ */
 function report(
   { answers, goodput, offeredRate, recoveryMs: recovery, cpu }: LoadResult,
   { times, before, after }: { times: number; before: number; after: number },

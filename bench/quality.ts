@@ -52,7 +52,7 @@ function readTrace(): TraceRequest[] {
 }
 
 /**
- * The built-in decode time is a function of the share of the memory that contexts fill. Here the same contexts take the
+ * The built-in decode time depends on the share of the memory that contexts fill. Here the same contexts take the
  * same time whatever the memory, so that only the cache differs between the halves of the table.
  */
 function timingOf(blockCount: number): { kind: 'polynomial'; decode: number[] } {
@@ -60,7 +60,7 @@ function timingOf(blockCount: number): { kind: 'polynomial'; decode: number[] } 
   return { kind: 'polynomial', decode: [5.74, 54.01 * scale, -25.74 * scale * scale] }
 }
 
-/** Reuse of one LRU cache of so many blocks of the trace. */
+/** Reuse of one LRU cache of this many blocks of the trace. */
 function reuseOfOneCache(trace: readonly TraceRequest[], capacity: number): number {
   const cached = new Set<number>()
   let [hits, total] = [0, 0]
@@ -71,7 +71,7 @@ function reuseOfOneCache(trace: readonly TraceRequest[], capacity: number): numb
       if (isPrefix) hits += 1
     }
     total += hashIds.length
-    // Heads of prompts are the last to go.
+    // The beginnings of prompts are evicted last.
     for (const id of hashIds.toReversed()) {
       cached.delete(id)
       cached.add(id)
@@ -136,7 +136,7 @@ for (const memory of ['ample', 'scarce'] as const) {
       router: {
         ...extra,
         mode: mode as NonNullable<RouterOptions['mode']>,
-        // Everybody waits: a refused request would make the others look faster.
+        // All requests wait, because refused requests would make the others look faster.
         deadlines: { overloadWaitMs: 0, queueMs: 0, ...extra.deadlines },
       },
       goal: GOAL,

@@ -69,7 +69,7 @@ try {
   await build.close()
   for (const { load, policy } of orders) (cells[labelOf(load)] ??= {})[policy] = []
   let next = 0
-  // The longest first: with them at the end the last process would work alone.
+  // The longest cells first; otherwise the last process would work alone at the end.
   const queue = orders.toSorted((a, b) => loads[b.load]!.workers - loads[a.load]!.workers)
   await Promise.all(
     Array.from({ length: Number(values.jobs) }, async () => {

@@ -1,6 +1,7 @@
 /**
- * What traces cost a request that is sampled out, in CPU of the process: at the frontend its context and one look per
- * event, at each worker one look per event. The trace context on its way costs what any header costs and is not in it.
+ * The cost of tracing for a request that is not sampled, in CPU time of the process: at the frontend its context and
+ * one check per event, at each worker one check per event. Sending the trace context costs the same as any header
+ * and is not included.
  */
 import { workerIdOf } from '../src/base/index.ts'
 import { loadTraces } from '../src/host/index.ts'

@@ -1,13 +1,13 @@
 /**
- * Puts pictures that are WebP files each into one that moves.
+ * Combines several WebP images into one animated WebP file.
  *
- * Owns the container only (https://developers.google.com/speed/webp/docs/riff_container): the pictures are encoded elsewhere,
- * by the browser that draws them.
+ * Owns only the container (https://developers.google.com/speed/webp/docs/riff_container); the images are encoded by
+ * the browser that draws them.
  */
 export interface Frame {
   /** A WebP file without transparency. */
   readonly webp: Uint8Array
-  /** Where it lies on the picture; both are even. */
+  /** Its position in the picture; both are even. */
   readonly x: number
   readonly y: number
   readonly width: number
@@ -18,7 +18,7 @@ export interface Frame {
 const HEAD_BYTES = 12
 const CHUNK_HEAD_BYTES = 8
 const IS_ANIMATED = 0x02
-/** The frame covers what was there. */
+/** The frame replaces what was there. */
 const NO_BLENDING = 0x02
 const FOREVER = 0
 
@@ -39,7 +39,7 @@ export function animatedWebp(width: number, height: number, frames: readonly Fra
 }
 
 function frameBytes({ webp, x, y, width, height, durationMs }: Frame): Buffer {
-  if (x % 2 !== 0 || y % 2 !== 0) throw new Error(`a frame cannot begin at ${x}, ${y}`)
+  if (x % 2 !== 0 || y % 2 !== 0) throw new Error(`a frame cannot start at ${x}, ${y}`)
   const head = Buffer.alloc(16)
   head.writeUIntLE(x / 2, 0, 3)
   head.writeUIntLE(y / 2, 3, 3)
@@ -50,7 +50,7 @@ function frameBytes({ webp, x, y, width, height, durationMs }: Frame): Buffer {
   return Buffer.concat([head, pictureChunk(webp)])
 }
 
-/** The chunk of a file that has the picture itself. */
+/** The chunk of a file that contains the image data. */
 function pictureChunk(webp: Uint8Array): Buffer {
   const bytes = Buffer.from(webp.buffer, webp.byteOffset, webp.byteLength)
   for (let at = HEAD_BYTES; at + CHUNK_HEAD_BYTES <= bytes.length;) {
@@ -60,7 +60,7 @@ function pictureChunk(webp: Uint8Array): Buffer {
     if (name === 'VP8 ' || name === 'VP8L') return bytes.subarray(at, end)
     at = end
   }
-  throw new Error('not a WebP file with a picture')
+  throw new Error('not a WebP file with image data')
 }
 
 function chunk(name: string, data: Buffer): Buffer {

@@ -1,7 +1,9 @@
 /**
- * A plugin for Vitest: a test's import of a file of `src/` gets what the compiler made of it in `dist/`, loaded by Node itself.
+ * A plugin for Vitest: a test that imports a file of `src/` gets the compiled file in `dist/`, loaded by Node
+ * itself.
  *
- * Vitest would transform each of 900 files, and its modules read every imported name through a getter: a third of the tests' CPU.
+ * Vitest would transform each of 900 files, and its modules read every imported name through a getter, which takes a
+ * third of the tests' CPU time.
  */
 import { existsSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -19,7 +21,7 @@ export interface BuiltSources {
   ): { readonly id: string; readonly external: true } | null
 }
 
-/** What the compiler writes; not the tests, nor what is not a module. */
+/** Compiled files except tests and files that are no modules. */
 export function builtSources(): BuiltSources {
   return {
     name: 'built-sources',
@@ -36,6 +38,7 @@ function builtOf(source: string, importer = ROOT): string | null {
   const path = relative(SRC, resolve(dirname(importer), source))
   if (path.startsWith('..')) return null
   const built = join(ROOT, 'dist', path.replace(/\.ts$/, '.js'))
-  // A source that was never compiled stays what it is; Node refuses to load a file of `src/` that imports others.
+  // A source without a compiled file is imported directly; Node refuses to load a file of `src/` that imports
+  // others.
   return existsSync(built) ? built : null
 }

@@ -30,12 +30,12 @@ function sources(folder = join(ROOT, 'src')) {
   })
 }
 
-/** True when a source, a setting of the build or the list of packages is newer than the program. */
+/** True when a source, a build setting or the list of packages is newer than the program. */
 export function isProgramStale() {
   return isOlderThanSources(ENTRY)
 }
 
-/** The same of program and library. */
+/** The same for program and library. */
 export function isBundleStale() {
   return isProgramStale() || isOlderThanSources(NOTICES)
 }
@@ -54,8 +54,9 @@ function isOlderThanSources(written) {
 }
 
 /**
- * `prom-client` loads the OpenTelemetry API in every process, with or without traces: 40 files that cost a process an eighth of
- * the CPU of its start, and nothing in the bundle. Only where exporters are opened it is the copy beside them, whose logger is set.
+ * `prom-client` loads the OpenTelemetry API in every process: 40 files that take an eighth of the CPU time of a
+ * start, and nothing when they are in the bundle. Only where exporters are opened the external copy is used, whose
+ * logger is set.
  */
 function isExternal(packages, id, importer = '') {
   if (id === '@opentelemetry/api' && !importer.endsWith('/otlp-provider.ts')) return false
@@ -81,7 +82,7 @@ export async function bundle() {
   writeFileSync(NOTICES, thirdPartyNotices([...inLibrary, ...inProgram]))
 }
 
-/** Resolves with the files that are in it. */
+/** Resolves with the bundled files. */
 export async function bundleProgram() {
   const { optionalDependencies, peerDependencies } = manifest()
   const files = await write('dist/bin', {
@@ -110,7 +111,7 @@ async function write(folder, { outside, ...options }) {
     platform: 'node',
     treeshake: { moduleSideEffects: false },
   })
-  // Flat: a thread's file lies beside whatever file starts it.
+  // Flat, so that a thread's file is beside any file that starts it.
   const { output } = await build.write({
     dir: join(ROOT, folder),
     format: 'esm',
@@ -124,7 +125,10 @@ async function write(folder, { outside, ...options }) {
   return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
 }
 
-/** The page may run its own script and style, and load from its own server only: a policy by their hashes says so. */
+/**
+ * The page may run only its own script and style and connect only to its own server; a content security policy with
+ * their hashes enforces it.
+ */
 async function bundleConsole() {
   const build = await rolldown({ cwd: ROOT, input: 'src/console/main.ts', platform: 'browser' })
   const { output } = await build.generate({ format: 'iife', minify: true })
@@ -132,7 +136,7 @@ async function bundleConsole() {
   const script = output[0].code.trim().replaceAll('</script', '<\\/script')
   const style = readFileSync(join(CONSOLE, 'style.css'), 'utf8').trim()
   const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
-  // Styles set on an element by its attribute: the dots of the picture.
+  // Styles in attributes: the dots of the picture.
   const policy = [
     "default-src 'none'",
     `script-src ${hash(script)}`,

@@ -15,11 +15,11 @@ import { fileURLToPath } from 'node:url'
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const BESIDE = ['typecheck', 'tidy', 'lint', 'format:check']
 /**
- * For the type checker and the linter, which are Go programs of a few seconds: collecting garbage half as often saves a quarter of
- * their CPU, and takes a third more memory.
+ * For the type checker and the linter, which are Go programs that run a few seconds: collecting garbage half as
+ * often saves a quarter of their CPU time and takes a third more memory.
  */
 const SELDOM_COLLECTED = { GOGC: '400' }
-/** Programs that are not named like their package. */
+/** Programs whose name differs from their package. */
 const PACKAGE_OF = { tsc: 'typescript' }
 
 const require = createRequire(import.meta.url)
@@ -45,7 +45,7 @@ function ended(child) {
   })
 }
 
-/** Resolves with what it printed and whether it succeeded. */
+/** Resolves with its output and whether it succeeded. */
 async function runQuietly(name) {
   const child = start(scripts[name].split(' '), ['ignore', 'pipe', 'pipe'], SELDOM_COLLECTED)
   const pieces = []
@@ -62,7 +62,7 @@ async function runBeside() {
 }
 
 async function main() {
-  // Tests of the package want it built.
+  // Tests of the package need it to be built.
   if (!(await ended(start(['tsc', '-b'], 'inherit')))) return false
   const arguments_ = process.argv.slice(2)
   const tests = ended(start(['vitest', 'run', ...arguments_], 'inherit', { TEST_BUILT: '1' }))

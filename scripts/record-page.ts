@@ -1,5 +1,5 @@
 /**
- * Records a page of a browser as a picture that moves: what is seen, as fast as pictures can be taken, at the speed it had.
+ * Records a web page as an animated image, as fast as screenshots can be taken, played at the original speed.
  */
 import type { Page } from 'playwright-core'
 import { animatedWebp } from './animated-webp.ts'
@@ -9,11 +9,13 @@ interface Recording {
   readonly forMs: number
   readonly width: number
   readonly height: number
-  /** The width of the picture; the height follows. */
+  /** The width of the image in pixels; the height follows. */
   readonly pictureWidth: number
 }
 
-/** Encodes what has changed since the picture before, as `{ webp, x, y, width, height }`, or null where nothing has. */
+/**
+ * Encodes what has changed since the previous image as `{ webp, x, y, width, height }`, or null when nothing has.
+ */
 const ENCODE = `async ({ png, width, height, quality }) => {
   const bytes = Uint8Array.from(atob(png), (c) => c.charCodeAt(0))
   const image = await createImageBitmap(new Blob([bytes]), { resizeWidth: width, resizeHeight: height, resizeQuality: 'high' })
@@ -53,7 +55,7 @@ interface Encoded {
   readonly height: number
 }
 
-/** `page` is recorded, `encoder` is another page, which does the work. */
+/** `page` is recorded; `encoder` is another page, which encodes the images. */
 export async function recordPage(
   page: Page,
   encoder: Page,

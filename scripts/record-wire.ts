@@ -1,9 +1,9 @@
 /**
- * Records one frame of every message as this version writes it, for the versions to come:
+ * Records one frame of every message as this version writes it, for tests of later versions:
  *
- *   npx tsx scripts/record-wire.ts 0.2 > test/vectors/wire-0.2.json
+ * npx tsx scripts/record-wire.ts 0.2 > test/vectors/wire-0.2.json
  *
- * Run at the release of a minor version; `test/wire/wire-versions.test.ts` reads all recordings.
+ * Run it at the release of a minor version; `test/wire/wire-versions.test.ts` reads all recordings.
  */
 import * as wire from '../src/wire/index.ts'
 import { WIRE_CASES } from '../test/wire/wire-cases.ts'

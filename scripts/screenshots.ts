@@ -17,7 +17,7 @@ const RECORDING = { forMs: 6_000, width: 1200, height: 620, pictureWidth: 800 }
 
 let isOver = false
 
-/** Conversations that share a beginning, one after the other. */
+/** Conversations with a common beginning, one after the other. */
 async function load(url: string, client: number): Promise<void> {
   for (let turn = 0; !isOver; turn++) {
     const text = WORDS.map((word, i) => `${word} ${(client * 31 + turn * 7 + i) % 97}`).join(' ')

@@ -1,13 +1,13 @@
 /**
- * The licences of the packages whose code is inside what the build writes: they ask to be passed on with every copy, and who installs
- * Baton does not install these packages.
+ * Collects the licences of the packages whose code is included in the build: they require to be distributed with
+ * every copy, and users of Baton do not install these packages.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 const LICENCE_FILE = /^(licen[cs]e|notice|copying)(\.|-|$)/i
 
-/** Of the packages that these files belong to, in the order of their names. */
+/** Of the packages that these files belong to, ordered by name. */
 export function thirdPartyNotices(files) {
   const folders = new Map()
   for (const file of files) {

@@ -1,7 +1,8 @@
 /**
- * The house rules that the compiler cannot see: doors, sizes, names, clock and randomness in pure rooms.
+ * Checks the project's rules that the compiler cannot check: doors, sizes, names, clock and randomness in pure
+ * rooms.
  *
- * Run by `npm test`. Prints one line per broken rule and exits with 1.
+ * Run by `npm test`. Prints one line per violation and exits with 1.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
@@ -9,7 +10,10 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const LINES_MAX = 500
-/** Rooms that may use Node or a browser: their tsconfig extends tsconfig.node.json or tsconfig.browser.json. The rest is pure, and so are the folders named. */
+/**
+ * Rooms that may use Node or a browser: their tsconfig extends tsconfig.node.json or tsconfig.browser.json. All
+ * other rooms, and the folders named here, are pure.
+ */
 const EDGE_ROOMS = new Set(
   readdirSync(join(ROOT, 'src'), { withFileTypes: true })
     .filter((entry) => entry.isDirectory())
@@ -17,7 +21,7 @@ const EDGE_ROOMS = new Set(
     .filter((room) => /tsconfig\.(node|browser)\.json/.test(tsconfigOf(room))),
 )
 const PURE_FOLDERS = ['src/boostr/protocol/']
-/** Files of one folder, side by side; more than that hide a noun that deserves a folder. */
+/** Most files in one folder; more of them are a sign that a sub-folder is missing. */
 const FOLDER_FILES_MAX = 25
 /** Doors beside a room's own index.ts; each is a sub-path export of the package. */
 const SIDE_DOORS = new Set(['engine/testing'])
@@ -67,18 +71,19 @@ function* brokenRules(source: Source): Generator<string> {
   if (lines > LINES_MAX) yield `${lines} lines, more than ${LINES_MAX}: split it by concept`
   if (!/^[a-z0-9-]+(\.test|\.d|\.generated)?\.ts$/.test(name)) yield 'file names are kebab-case'
   if (/^(utils?|helpers?|common|shared|types|misc)(\.test)?\.ts$/.test(name)) {
-    yield 'a file is named after its one concept'
+    yield 'a file must be named after its single exported concept'
   }
-  if (/^export \* /m.test(code)) yield 'doors list names: no `export *`'
+  if (/^export \* /m.test(code)) yield 'doors must list names: no `export *`'
   if (!isTest && !text.startsWith('/**') && !text.startsWith('#!')) {
-    yield 'a file begins with a comment that says what it owns'
+    yield 'a file must start with a comment that says what it owns'
   }
   if (isTest) return
 
   const isPure = !EDGE_ROOMS.has(room) || PURE_FOLDERS.some((folder) => path.startsWith(folder))
   if (room !== '' && isPure) {
     for (const ban of ['Date.now', 'new Date(', 'Math.random', 'setTimeout', 'performance.now']) {
-      if (code.includes(ban)) yield `\`${ban}\` in a pure room: time and randomness are arguments`
+      if (code.includes(ban))
+        yield `\`${ban}\` in a pure room: pass time and randomness as arguments`
     }
   }
   if (room !== '') yield* brokenDoors(code, path, room)
@@ -99,13 +104,17 @@ function* brokenDoors(code: string, path: string, room: string): Generator<strin
   }
 }
 
-/** The first comment of a door says what the room owns, which rooms it may use (as its tsconfig does), and what it is for. */
+/**
+ * The first comment of a door must say what the room owns, which rooms it may use (matching its tsconfig), and what
+ * it is for.
+ */
 function* brokenDoorComments(all: readonly Source[]): Generator<string> {
   for (const { path, room, text } of all) {
     if (path !== `src/${room}/index.ts`) continue
     const head = text.slice(0, text.indexOf('*/')).replace(/\s*\n \*\s*/g, ' ')
     const owns = / Owns /.test(head) && / For: /.test(head)
-    if (!owns) yield `${path}: the head of a door says "Owns …", "May use: …" and "For: …"`
+    if (!owns)
+      yield `${path}: the first comment of a door must contain "Owns …", "May use: …" and "For: …"`
     const said = (/ May use: ([^.]*)\./.exec(head)?.[1] ?? '')
       .split(', ')
       .filter((name) => name !== '' && name !== 'nothing')
@@ -116,7 +125,7 @@ function* brokenDoorComments(all: readonly Source[]): Generator<string> {
   }
 }
 
-/** Folders of one room that import each other both ways or in a longer circle, and folders with too many files. */
+/** Folders of one room that import each other in a circle, and folders with too many files. */
 function* brokenFolders(all: readonly Source[]): Generator<string> {
   const arrows = new Map<string, Set<string>>()
   const sizes = new Map<string, number>()
@@ -124,7 +133,7 @@ function* brokenFolders(all: readonly Source[]): Generator<string> {
     if (isTest || room === '') continue
     const folder = path.slice(0, path.lastIndexOf('/'))
     sizes.set(folder, (sizes.get(folder) ?? 0) + 1)
-    // The door names files of every folder; it is not a part of the folder it lies in.
+    // The door exports files of every folder; it is not a part of its own folder here.
     if (path.endsWith('/index.ts')) continue
     for (const match of withoutComments(text).matchAll(/from '(\.[^']+)'/g)) {
       const target = join(path, '..', match[1] ?? '', '..')
@@ -136,12 +145,12 @@ function* brokenFolders(all: readonly Source[]): Generator<string> {
   }
   for (const [folder, count] of sizes) {
     if (count > FOLDER_FILES_MAX)
-      yield `${folder}: ${count} files side by side, more than ${FOLDER_FILES_MAX}`
+      yield `${folder}: ${count} files in one folder, more than ${FOLDER_FILES_MAX}: add a sub-folder`
   }
-  yield* circlesIn(arrows).map((circle) => `folders in a circle: ${circle}`)
+  yield* circlesIn(arrows).map((circle) => `folders import each other in a circle: ${circle}`)
 }
 
-/** Files that import each other in a circle, type imports included. */
+/** Files that import each other in a circle, including type imports. */
 function findCircles(all: readonly Source[]): string[] {
   const targets = new Map(
     all

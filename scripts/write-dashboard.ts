@@ -1,5 +1,6 @@
 /**
- * Makes the Grafana dashboard of deploy/monitoring: `npx tsx scripts/write-dashboard.ts`. A panel is a line below.
+ * Generates the Grafana dashboard of deploy/monitoring: `npx tsx scripts/write-dashboard.ts`. Each panel is one line
+ * below.
  */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,5 @@
 /**
- * Writes the pages of docs/ that are made from the code.
+ * Writes the generated pages of docs/.
  */
 import { writeFileSync } from 'node:fs'
 import { configurationPage, metricsPage } from './generated-docs.ts'

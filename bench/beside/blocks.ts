@@ -1,5 +1,5 @@
 /**
- * The blocks of rows of `bench/beside.ts`. Each starts its servers, prints its rows and ends them.
+ * The blocks of rows of `bench/beside.ts`. Each starts its servers, prints its rows and stops them.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -16,12 +16,12 @@ import { kilobytesPerWaitingStream } from './waiting-streams.ts'
 
 export interface Setting {
   readonly dynamo: { readonly venvParent: string; readonly modelFolder: string } | null
-  /** Folder of the environment with the wheel `xllamacpp`. */
+  /** Folder of the virtual environment with the wheel `xllamacpp`. */
   readonly llamaServer: string | null
   readonly rounds: number
-  /** Of the blocks `request` and `token`. */
+  /** For the blocks `request` and `token`. */
   readonly topologies: readonly Topology[]
-  /** Requests before what is called warm. */
+  /** Number of requests before a server counts as warm. */
   readonly warmUpRequests: number
 }
 
@@ -103,7 +103,7 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
       print('resident after 20 prompts of 60,000 words', resident(), 'MB')
     }),
   waiting: async () => {
-    // A worker of the simulated engine computes 1,024 at once; a slow one gives few tokens meanwhile.
+    // A worker of the simulated engine computes 1,024 at once; a slow one returns few tokens meanwhile.
     const workers = ['--aggregated', '3', '--sim-speedup', '0.2']
     const targets = [await startBaton('aggregated', true, workers), await startBare()]
     const kilobytes = new Map<Target, number>()
@@ -163,7 +163,7 @@ async function longRows(targets: readonly Target[], rounds: number, when: string
   print(`a new turn after the same 8,000 words, CPU per request${when}`, known, 'µs')
 }
 
-/** The prompt and the end of a stream are in it: a stream is 128 tokens. */
+/** Includes the prompt and the end of a stream: a stream has 128 tokens. */
 async function tokenRow(
   topology: Topology,
   targets: readonly Target[],
@@ -191,7 +191,7 @@ async function withTargets(
   try {
     targets.push(await startBaton(topology, paced))
     if (bare) targets.push(await startBare())
-    // What is paced is compared with a server that is told its tokens at the same pace, too.
+    // Paced workloads are also compared with a bare server that gets its tokens at the same pace.
     if (bare && paced) targets.push(await startBareFront())
     if (dynamo !== null) targets.push(await startDynamo(dynamo, topology, paced))
     await run(targets)

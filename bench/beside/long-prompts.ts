@@ -24,7 +24,7 @@ async function ask(target: Target, ...contents: readonly string[]): Promise<void
   if (reply.status !== 200) throw new Error(`${target.name}: ${text.slice(0, 200)}`)
 }
 
-/** Prompts of words that are one token each, until told to stop, or so many; returns how many were answered. */
+/** Prompts of words that are one token each, until the signal or up to a number; returns how many were answered. */
 export async function sendLongPrompts(
   target: Target,
   words: number,
@@ -39,7 +39,10 @@ export async function sendLongPrompts(
   return answered
 }
 
-/** CPU µs of the frontend per request of a conversation that begins with 8,000 words: only its last turn is new. */
+/**
+ * CPU µs of the frontend per request of a conversation that starts with 8,000 words, of which only the last turn is
+ * new.
+ */
 export async function conversation(target: Target): Promise<number> {
   const known = distinctText(PREFIX_WORDS, ++seeds)
   for (let turn = 0; turn < 10; turn++) await ask(target, known, 'yes', distinctText(20, ++seeds))

@@ -1,6 +1,6 @@
 /**
- * Servers measured beside each other: all of them run at once, and take turns of a second or two, so that what else the machine
- * does falls on each of them alike. Every request has a prompt of its own, the same for each server.
+ * Measures servers side by side: all of them run at once and take turns of a second or two, so that other load on
+ * the machine affects each of them equally. Every request has a new prompt, the same for each server.
  */
 import type { LoadResult } from '../load/load-client.ts'
 import { load } from '../load/measure.ts'
@@ -23,7 +23,7 @@ export interface Slice {
 const SEEDS_PER_SLICE = 1_000_000
 let slices = 0
 
-/** The same new prompts for each target, one target after the other; the order turns around each time. */
+/** Sends the same new prompts to each target, one target after the other; the order is reversed each time. */
 export async function takeTurns(
   targets: readonly Target[],
   shape: Shape,
@@ -57,7 +57,7 @@ async function slice(
   return { micros: cpuMicros(target.pid) - before, result }
 }
 
-/** `rounds` turns; for each target the median over its turns of what `figure` says of one. */
+/** `rounds` turns; for each target the median over its turns of the result of `figure`. */
 export async function medians(
   targets: readonly Target[],
   shape: Shape,

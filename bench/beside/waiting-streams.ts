@@ -1,8 +1,8 @@
 /**
- * What a stream costs in memory while it waits: many connections, each with a request whose answer goes on for minutes, and the
+ * The memory of a waiting stream: many connections, each with a request whose answer takes minutes, and the
  * frontend's resident set before and after.
  *
- * The connections are in this process, which does nothing but keep them: what is sent to it is read and thrown away.
+ * The connections are in this process, which only keeps them open: received data is read and dropped.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -11,14 +11,14 @@ import { median } from '../load/summary.ts'
 import type { Target } from '../load/targets.ts'
 import { bodyOf } from '../load/workloads.ts'
 
-/** Opened at once; then the next. */
+/** Opened at once; then the next batch. */
 const BATCH = 100
 const SETTLE_MS = 8_000
 const LOOK_EVERY_MS = 500
 
-/** kB of the frontend's resident set for each of `count` streams that have begun and wait for their next token. */
+/** kB of the frontend's resident set for each of `count` streams that have started and wait for their next token. */
 export async function kilobytesPerWaitingStream(target: Target, count: number): Promise<number> {
-  // Code, buffers of the kernel's interface and the heap's spare pages are of the first streams, not of each.
+  // The first streams are not counted, because code, kernel buffers and spare heap pages are allocated with them.
   const first = await openStreams(target, BATCH)
   const before = await settledMegabytes(target)
   const streams = await openStreams(target, count)
@@ -40,7 +40,7 @@ async function openStreams(target: Target, count: number): Promise<Socket[]> {
   return sockets
 }
 
-/** Resolves at the first event: the stream has begun. */
+/** Resolves at the first event: the stream has started. */
 function openStream({ port, model }: Target): Promise<Socket> {
   const body = bodyOf({ model, words: 100, tokens: 100_000, stream: true }, ++seeds)
   return new Promise((resolve, reject) => {
@@ -54,7 +54,7 @@ function openStream({ port, model }: Target): Promise<Socket> {
   })
 }
 
-/** The median of several looks, so that one collection more or less does not decide. */
+/** The median of several samples, so that a single garbage collection has no influence. */
 async function settledMegabytes({ pid }: Target): Promise<number> {
   const looks: number[] = []
   for (let waited = 0; waited < SETTLE_MS; waited += LOOK_EVERY_MS) {

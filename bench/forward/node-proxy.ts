@@ -1,6 +1,6 @@
 /**
- * The floor of a proxy in this language: node:http on both sides, kept connections, the answer piped as it comes, upstreams in
- * turn. Arguments: their ports. Prints its own.
+ * The baseline of a proxy in JavaScript: node:http on both sides, keep-alive connections, the answer piped
+ * unchanged, upstreams in turn. Arguments: their ports. Prints its own port.
  */
 import { Agent, createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -32,5 +32,5 @@ const server = createServer((req, res) => {
   req.pipe(out)
 })
 server.listen(0, '127.0.0.1', () => console.log((server.address() as AddressInfo).port))
-// Ends with whoever has started it.
+// Exits together with the process that has started it.
 process.stdin.on('end', () => process.exit(0)).resume()

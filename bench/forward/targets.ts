@@ -1,5 +1,6 @@
 /**
- * What stands between the load generator and the upstreams: nothing, Baton, and others where they are installed.
+ * The targets between the load generator and the upstreams: nothing, Baton, and other routers where they are
+ * installed.
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -24,7 +25,7 @@ export async function startUpstream(itlMs: number): Promise<Target> {
   return { name: 'direct', port, pid: null, stop: () => ended(child) }
 }
 
-/** What Node itself costs. */
+/** A proxy that measures the cost of Node itself. */
 export async function startNodeProxy(ports: readonly number[]): Promise<Target> {
   const { port, child } = await startScript('./node-proxy.ts', ports)
   return { name: 'node:http proxy', port, pid: child.pid ?? 0, stop: () => ended(child) }
@@ -107,7 +108,7 @@ export async function startRouter(
   return { name, port, pid: child.pid ?? 0, stop: () => ended(child) }
 }
 
-/** The process and all that it has started. */
+/** The process and all its descendants. */
 export function processTree(pid: number): readonly number[] {
   const parents = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

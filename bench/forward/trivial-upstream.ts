@@ -1,9 +1,10 @@
 /**
- * The least that can stand behind a router: an OpenAI server of raw sockets that reads the length of a body and writes
- * bytes. Argument: milliseconds between the tokens of a stream, 0: all at once, an event a write. Prints its port.
+ * The simplest upstream for a router: an OpenAI server of raw sockets that reads the length of a body and writes
+ * bytes. Argument: milliseconds between the tokens of a stream, 0: all at once, one event per write. Prints its
+ * port.
  *
- * `max_tokens` and `stream` are found in the beginning or the end of a body, without parsing it: some routers write bodies
- * anew, with the keys in another order.
+ * `max_tokens` and `stream` are searched at the beginning and the end of a body without parsing it, because some
+ * routers rewrite bodies with the keys in another order.
  */
 import { createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -36,10 +37,10 @@ function step(): void {
   }
 }
 if (itlMs > 0) setInterval(step, itlMs)
-// Ends with whoever has started it.
+// Exits together with the process that has started it.
 process.stdin.on('end', () => process.exit(0)).resume()
 
-/** Both ends of what has come of a body. */
+/** Both ends of the received part of a body. */
 function fieldsOf(text: string): string {
   return text.length <= 1024 ? text : text.slice(0, 512) + text.slice(-512)
 }

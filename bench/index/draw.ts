@@ -1,6 +1,6 @@
 /**
- * Numbers in [0, 1) that are the same in every run: a linear congruence, since millions are drawn and the quality of
- * none matters.
+ * Pseudo-random numbers in [0, 1), the same in every run: a linear congruential generator, because millions are
+ * drawn and their quality does not matter.
  */
 export function createDraw(): () => number {
   let state = 1

@@ -1,20 +1,20 @@
 /**
- * Loads that a trace of long prompts does not have: distinct short chains, events of one block, removals of single blocks
- * in no order, and many holders of one prefix.
+ * Loads that a trace of long prompts does not contain: distinct short chains, events of one block, removals of
+ * single blocks in random order, and many workers with one prefix.
  *
- * Each prints one line: what a block costs in bytes and nanoseconds, and the longest single call.
+ * Each prints one line: bytes and nanoseconds per block, and the longest single call.
  */
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
 import { createDraw } from './draw.ts'
 
-/** Calls that are timed together, where the clock would cost more than a call. */
+/** Calls that are timed together, because reading the clock would cost more than a call. */
 const BATCH = 50
 
 const NO_HASHES = new Uint32Array(0)
 
-/** Random chains, one after the other: what hashes are to an index. */
+/** Random chains, one after the other: this is how hashes look to an index. */
 function makeHashes(blocks: number, seed = 0): Uint32Array {
   return new Uint32Array(2 * blocks).map((_, i) => {
     let x = Math.imul(i + seed + 1, 0x9e3779b1)
@@ -74,7 +74,7 @@ class Load {
   }
 }
 
-/** Distinct prompts of a few blocks, stored whole, asked for once more, evicted from the end. */
+/** Distinct prompts of a few blocks: stored whole, looked up once, evicted from the end. */
 function shortChains(blocks: number, chainBlocks: number, holders: number): void {
   const load = new Load()
   const hashes = makeHashes(blocks)
@@ -100,7 +100,7 @@ function shortChains(blocks: number, chainBlocks: number, holders: number): void
   )
 }
 
-/** Chains that grow by one block at a time, as decoding tells it; `open` of them by turns. */
+/** Chains that grow by one block at a time, as during decoding; `open` of them in turn. */
 function oneBlockEvents(blocks: number, chainBlocks: number, open: number): void {
   const load = new Load()
   const hashes = makeHashes(blocks)
@@ -121,7 +121,7 @@ function oneBlockEvents(blocks: number, chainBlocks: number, open: number): void
   )
 }
 
-/** The numbers [first, first + count) in no order. */
+/** The numbers [first, first + count) in random order. */
 function shuffled(first: number, count: number, draw: () => number): Uint32Array {
   const order = Uint32Array.from({ length: count }, (_, i) => first + i)
   for (let i = count - 1; i > 0; i--) {
@@ -133,7 +133,7 @@ function shuffled(first: number, count: number, draw: () => number): Uint32Array
   return order
 }
 
-/** Removals of one block each, in no order, over everything that each worker has. */
+/** Removals of one block each, in random order, over all blocks of each worker. */
 function randomRemoval(holders: number, about: number, chainBlocks: number): void {
   const load = new Load()
   const blocksEach = about - (about % chainBlocks)
@@ -165,7 +165,7 @@ function randomRemoval(holders: number, about: number, chainBlocks: number): voi
   )
 }
 
-/** As `randomRemoval`, but events come as a worker sends them: several of one worker in a batch. */
+/** Like `randomRemoval`, but events arrive as a worker sends them: several of one worker in a batch. */
 function batchedRemoval(holders: number, about: number, chainBlocks: number): void {
   const load = new Load()
   const blocksEach = about - (about % chainBlocks)
@@ -193,7 +193,7 @@ function batchedRemoval(holders: number, about: number, chainBlocks: number): vo
   )
 }
 
-/** One prefix, held by everybody, with a block of its own for each; then everybody leaves. */
+/** One prefix that all workers have cached, with one further block for each; then all workers leave. */
 function manyHolders(holders: number, prefixBlocks: number): void {
   const load = new Load()
   const prefix = makeHashes(prefixBlocks)
@@ -240,7 +240,7 @@ const LOADS: Readonly<Record<string, () => void>> = {
   },
 }
 
-/** Plays the loads of these names, or all. */
+/** Runs the loads with these names, or all. */
 export function measureLoads(names: string): void {
   const chosen = names === 'all' ? Object.keys(LOADS) : names.split(',')
   for (const name of chosen) {

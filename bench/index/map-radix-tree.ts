@@ -1,5 +1,5 @@
 /**
- * The baseline: a radix tree as one writes it with `Map` and `Set`, one node for each block.
+ * The baseline: a straightforward radix tree of `Map` and `Set`, with one node per block.
  */
 interface Node {
   readonly children: Map<bigint, Node>

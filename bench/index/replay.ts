@@ -1,7 +1,7 @@
 /**
  * Replays a workload against a subject and times each request: its query, its stores, its removals.
  *
- * Inputs are copied to a buffer of their own outside the timer, as a decoder would have made them.
+ * Inputs are copied to a separate buffer outside the timed part, as a decoder would provide them.
  */
 import { performance } from 'node:perf_hooks'
 import { createDraw } from './draw.ts'
@@ -12,7 +12,7 @@ import type { Chains, Request } from './workload.ts'
 export class Stretch {
   #buffer = new Uint32Array(1 << 20)
 
-  /** Hashes of whole groups in a scratch buffer of their own, as a decoder would have made them. */
+  /** Hashes of whole groups in a separate scratch buffer, as a decoder would provide them. */
   of(chains: Chains, groups: Int32Array, order: 'forward' | 'backward' | 'random'): Uint32Array {
     const size = 2 * GROUP_BLOCKS
     while (this.#buffer.length < size * groups.length) {

@@ -1,8 +1,8 @@
 /**
  * The longest single call of each kind while an index of 5 M blocks is filled and emptied.
  *
- * Every call is made again in each round on a new index, and its fastest time counts: what the neighbours of the machine
- * and the garbage collector do does not come at the same call each time, growth of the index does.
+ * Every call is repeated in each round on a new index, and its fastest time counts, because other load on the
+ * machine and the garbage collector hit different calls each time, while growth of the index hits the same one.
  */
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
@@ -11,7 +11,7 @@ import { createDraw } from './draw.ts'
 
 const BLOCKS = 5_000_000
 const PROMPT_BLOCKS = 500
-/** Of those, how many a prompt shares with every hundredth other one. */
+/** Number of blocks that a prompt shares with every hundredth other one. */
 const SHARED_BLOCKS = 64
 const SHARED_HEADS = 100
 const EVENT_BLOCKS = 50
@@ -105,7 +105,7 @@ function play(what: Case, prompts: { stored: Uint32Array; removed: Uint32Array }
     const parent = isFirst ? null : ([stored[at - 2] as number, stored[at - 1] as number] as const)
     apply('stored', holder, { kind: 'stored', parent, hashes, localHashes, tier: what.tier })
   })
-  // Half of it block by event; the rest with its holders.
+  // Half of it block by block; the rest together with its workers.
   each(removed.subarray(0, removed.length / 2), (holder, hashes) => {
     timed('removed', () => index.apply(holder, { kind: 'removed', hashes, tier: what.tier }))
   })

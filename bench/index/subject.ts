@@ -1,21 +1,21 @@
 /**
- * What the benchmark of the index measures: the index, and a radix tree of `Map`s, behind one interface.
+ * The subjects of the index benchmark: the index, and a radix tree of `Map`s, behind one interface.
  */
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import { MapRadixTree } from './map-radix-tree.ts'
 
 export interface Subject {
   readonly name: string
-  /** Turns hashes into what the subject takes; outside the timer. */
+  /** Converts hashes to the subject's input; outside the timed part. */
   readonly prepare?: (hashes: Uint32Array) => void
   find(hashes: Uint32Array): void
   store(worker: number, parent: [number, number] | null, hashes: Uint32Array): void
   remove(worker: number, hashes: Uint32Array): void
-  /** Depth of the best holder in the last answer. */
+  /** Depth of the best worker in the last answer. */
   best(): number
   entries(): number
   bytes(): number | null
-  /** What else there is to say about it. */
+  /** Further information about the subject. */
   describe?(): string
   /** (worker, score) of the last answer. */
   scores(): Iterable<[number, number]>
@@ -65,7 +65,7 @@ export function typedArrays(workers: number): Subject {
   }
 }
 
-/** Numbers are given as BigInt, made once per block and outside the timer. */
+/** Hashes are passed as BigInt, made once per block and outside the timed part. */
 export function mapTree(workers: number): Subject {
   const tree = new MapRadixTree(workers)
   let prepared: bigint[] = []

@@ -2,7 +2,7 @@
  * The workload of the index benchmark: a trace of hash ids, replayed through caches with LRU eviction.
  *
  * Every hash id is a group of 32 blocks. All counts are multiples of 32 and LRU touches a request's deepest block
- * first, so that whole groups come and go and the caches can be simulated group by group.
+ * first, so that groups are stored and evicted as a whole and the caches can be simulated group by group.
  */
 import { readFileSync } from 'node:fs'
 import { chainSequence, hashPairOf, xxh3 } from '../../src/kv/index.ts'
@@ -83,7 +83,7 @@ interface WorkloadOptions {
   readonly isSticky: boolean
 }
 
-/** Places every request on a worker and plays its cache. */
+/** Assigns every request to a worker and simulates its cache. */
 export function playTrace(trace: Trace, options: WorkloadOptions): Request[] {
   const { workers, isSticky } = options
   const groupsMax = options.workerBlocks / GROUP_BLOCKS
@@ -133,7 +133,7 @@ export function playTrace(trace: Trace, options: WorkloadOptions): Request[] {
   })
 }
 
-/** Digest over everything that was decided, to compare with runs elsewhere. */
+/** Digest over all decisions, to compare with other runs. */
 export function digestOf(requests: readonly Request[], chains: Chains): string {
   const pairs = new BigUint64Array(chains.sequence.buffer)
   let digest = 0n

@@ -1,9 +1,10 @@
 /**
- * The floor of a frontend: a bare node:http server that learns from workers, over one connection each, when a stream has a token,
- * and writes the bytes of a reply. It decides nothing, tokenises nothing and keeps nothing.
+ * The baseline of a frontend: a bare node:http server that receives from workers, over one connection each, when a
+ * stream has a token, and writes the bytes of a reply. It neither routes nor tokenises nor stores anything.
  *
- * Arguments: the milliseconds between the tokens of a stream, and how many workers. Prints its port. A worker is a process of its
- * own that sends one frame a step: for each of its streams the number and how many tokens are left.
+ * Arguments: the milliseconds between the tokens of a stream, and the number of workers. Prints its port. A worker
+ * is a process of its own that sends one frame per step: for each of its streams the number and how many tokens are
+ * left.
  */
 import { fork } from 'node:child_process'
 import { createServer } from 'node:http'

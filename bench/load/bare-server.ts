@@ -1,5 +1,5 @@
 /**
- * The floor to measure against: a bare node:http server that writes the bytes of a reply and does nothing else.
+ * The baseline of a server: a bare node:http server that writes the bytes of a reply and does nothing else.
  *
  * Argument: the milliseconds between the tokens of a stream; one timer serves all streams. Prints its port.
  */

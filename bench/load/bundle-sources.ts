@@ -1,5 +1,5 @@
 /**
- * From which source a function of the bundle comes, by the source maps beside it.
+ * Finds the source of a function in the bundle, with the source maps beside it.
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 export class BundleSources {
   readonly #maps = new Map<string, SourceMap | null>()
 
-  /** As the bundle names it (`../../src/router/…`); null without a map, or where the map says nothing. */
+  /** As the bundle names it (`../../src/router/…`); null without a map or without an entry. */
   sourceOf(url: string, line: number, column: number): string | null {
     if (!url.startsWith('file:')) return null
     const entry = this.#mapOf(url)?.findEntry(line, column)

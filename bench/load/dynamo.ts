@@ -1,6 +1,6 @@
 /**
- * NVIDIA Dynamo as a target to measure beside: its frontend and two of its mock workers, from a virtual environment where
- * `ai-dynamo` is installed (`DIR/venv`).
+ * NVIDIA Dynamo as a target for comparison: its frontend and two of its mock workers, from a virtual environment
+ * with `ai-dynamo` (`DIR/venv`).
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'

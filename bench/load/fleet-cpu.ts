@@ -1,6 +1,6 @@
 /**
- * CPU per request of every process that takes part in serving it, so that runs can be compared on a machine that is
- * shared: wall-clock time there says how much of the machine was left over.
+ * CPU per request of every process that takes part in serving it, so that runs can be compared on a shared machine,
+ * where wall-clock time depends on the other load.
  */
 import { load, specOf } from './measure.ts'
 import { cpuMicros } from './process-cpu.ts'
@@ -14,12 +14,12 @@ export interface FleetRun {
   readonly ttftMsP50: number
   readonly ttftMsP99: number
   readonly failures: number
-  /** µs per request: all frontends together, all workers, the process that watches them, the load generator. */
+  /** µs per request: all frontends together, all workers, the supervising process, the load generator. */
   readonly frontends: number
   readonly workers: number
   readonly parent: number
   readonly clients: number
-  /** Cores that all of them kept busy. */
+  /** Cores that all of them used together. */
   readonly coresUsed: number
 }
 
@@ -43,7 +43,9 @@ export class MeasuredFleet {
     )
   }
 
-  /** So many requests for each frontend: each compiles its code by itself, and that costs more than serving. */
+  /**
+   * This many requests for each frontend, because each compiles its code by itself, which costs more than serving.
+   */
   async warmUp(workload: Workload, requestsPerFrontend: number): Promise<void> {
     const requestsMax = requestsPerFrontend * this.frontends
     const { failures, firstFailure } = await load({ ...this.#spec(workload), requestsMax })

@@ -1,5 +1,5 @@
 /**
- * The picture of `bench/interference.ts`: for each topology, which share of tokens came later than so many milliseconds.
+ * The figure of `bench/interference.ts`: for each topology, the share of tokens that came later than x milliseconds.
  */
 interface Series {
   readonly name: string
@@ -14,7 +14,7 @@ const TOP = 40
 const COLOURS = ['#c2410c', '#0f766e']
 const SHARES = [0.5, 0.9, 0.99, 0.999]
 
-/** x: time between tokens (log), y: share of tokens that came within it (log of what is left). */
+/** x: time between tokens (log), y: share of tokens that came within it (log of the rest). */
 export function interferenceSvg(series: readonly Series[]): string {
   const all = series.flatMap(({ itlMs }) => itlMs).filter((ms) => ms > 0)
   const least = Math.max(

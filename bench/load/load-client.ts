@@ -1,7 +1,8 @@
 /**
  * A load generator in a process of its own: raw sockets with keep-alive, so that it costs little beside the server.
  *
- * Reads a JSON `LoadSpec` from standard input. Prints one JSON `LoadResult`. Loops are bounded by seconds and by count.
+ * Reads a JSON `LoadSpec` from standard input. Prints one JSON `LoadResult`. Loops are bounded by seconds and by
+ * count.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -13,7 +14,10 @@ import type { Asked } from './workloads.ts'
 export interface LoadSpec {
   readonly port: number
   readonly path: string
-  /** JSON bodies, taken in turn, or what each request asks for with a prompt of its own, made of seeds from `firstSeed` on. */
+  /**
+   * JSON bodies, used in turn, or the parameters of requests with distinct prompts, made of seeds from `firstSeed`
+   * on.
+   */
   readonly bodies: readonly string[] | Distinct
   readonly concurrency: number
   readonly seconds: number
@@ -32,7 +36,7 @@ export interface LoadResult {
   readonly firstFailure: string | null
   readonly events: number
   readonly elapsedMs: number
-  /** What this process spent meanwhile, user and system. */
+  /** CPU µs of this process meanwhile, user and system. */
   readonly cpuMicros: number
   readonly ttftMs: Summary
   readonly itlMs: Summary
@@ -51,7 +55,7 @@ interface Tally {
 
 const TERMINATOR = Buffer.from('0\r\n\r\n')
 
-/** One reply: how far it is, and when its events came. */
+/** One reply: its progress, and when its events came. */
 class Reply {
   #head = ''
   #headDone = false
@@ -118,7 +122,7 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
       const body = bodyAt(spec.bodies, issued)
       issued += 1
       const counts = issued > spec.warmupRequests
-      // Some servers end a connection after each stream, whatever their headers say.
+      // Some servers close a connection after each stream, whatever their headers say.
       while (!(await exchange(socket, spec, body, tally, counts))) socket = await open(spec.port)
     }
     socket.destroy()

@@ -1,5 +1,5 @@
 /**
- * One measurement: a workload against a server, with the CPU that each of its processes spent meanwhile.
+ * One measurement: a workload against a server, with the CPU time of each of its processes.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ export interface Row {
   readonly requestsPerSecond: number
   readonly tokensPerSecond: number
   readonly frontendMicrosPerRequest: number
-  /** The part of it that the kernel took. */
+  /** The kernel's part of it. */
   readonly frontendSystemMicrosPerRequest: number
   readonly workersMicrosPerRequest: number
   readonly ttftMsP50: number
@@ -28,17 +28,17 @@ export interface Row {
 }
 
 /**
- * Warm-up, then `seconds` that count.
+ * A warm-up, then the measured `seconds`.
  *
- * A paced workload has few requests per second: without many short ones before it, the measurement would be of a
- * process whose code is still being compiled, and a server is that only in its first minute.
+ * A paced workload has few requests per second. Without many short ones before it, the measurement would be of a
+ * process whose code is still being compiled, which is true for a server only in its first minute.
  */
 export async function measure(
   topology: string,
   server: RunningServer,
   workload: Workload,
   seconds: number,
-  /** Called between the warm-up and what counts. */
+  /** Called between the warm-up and the measured part. */
   onWarm: () => Promise<unknown> = () => Promise.resolve(),
 ): Promise<Row> {
   if (workload.paced) {
@@ -71,7 +71,7 @@ export async function measure(
   }
 }
 
-/** Frontend µs per streamed token: what many tokens cost more than one, over the tokens between. */
+/** Frontend µs per streamed token: the additional cost of many tokens over one, divided by the tokens in between. */
 export function microsPerToken(
   rows: readonly Row[],
   topology: string,
@@ -102,12 +102,12 @@ export function printRow(row: Row): void {
   )
 }
 
-/** The floor: a bare node:http server that writes the same bytes and does nothing else. */
+/** The baseline: a bare node:http server that writes the same bytes and does nothing else. */
 export function startBareServer(): Promise<RunningServer> {
   return startPrinter([BARE_SERVER, '6'])
 }
 
-/** The same, told of each token by `workers` processes whose streams have one every `itlMs`. */
+/** The same, with `workers` processes that send each token, one every `itlMs` per stream. */
 export function startBareFrontend(itlMs: number, workers: number): Promise<RunningServer> {
   return startPrinter([BARE_FRONTEND, `${itlMs}`, `${workers}`])
 }
@@ -137,7 +137,7 @@ async function startPrinter(args: readonly string[]): Promise<RunningServer> {
 const SEEDS_PER_LOAD = 10_000_000
 let loads = 0
 
-/** Every load has prompts that none before it had. */
+/** Every load has prompts that no earlier one had. */
 export function specOf(port: number, { asked, concurrency }: Workload): LoadSpec {
   const bodies = { asked, firstSeed: ++loads * SEEDS_PER_LOAD }
   const path = '/v1/chat/completions'

@@ -1,5 +1,5 @@
 /**
- * What is said of a list of measurements.
+ * Statistics of a list of measurements.
  */
 export interface Summary {
   readonly p50: number
@@ -10,7 +10,7 @@ export interface Summary {
 export const median = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 
-/** To three digits. */
+/** To three significant digits. */
 export const rounded = (value: number): number => Number(value.toPrecision(3))
 
 export function summary(values: readonly number[]): Summary {

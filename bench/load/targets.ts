@@ -1,5 +1,5 @@
 /**
- * What a workload is sent to: a bare server, Baton, and others beside them.
+ * The targets of a workload: a bare server, Baton, and others for comparison.
  */
 import { startServer } from '../../test/running-server.ts'
 import type { RunningServer } from '../../test/running-server.ts'

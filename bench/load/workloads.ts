@@ -1,11 +1,12 @@
 /**
- * The workloads of docs/performance.md: prompts of so many words, answers of so many tokens, so many at once.
+ * The workloads of docs/performance.md: prompts of a number of words, answers of a number of tokens, a number of
+ * concurrent requests.
  */
 export interface Workload {
   readonly name: string
   readonly concurrency: number
   readonly tokens: number
-  /** The engine runs at a real pace (ITL about 5.8 ms) instead of giving every token at once. */
+  /** The engine has a realistic pace (ITL about 5.8 ms) instead of returning every token at once. */
   readonly paced: boolean
   readonly asked: Asked
 }
@@ -15,7 +16,7 @@ const WORDS = (
   'old young king queen river mountain house garden friend day morning went found'
 ).split(' ')
 
-/** Words that are single tokens of the shipped model; another seed shares no prefix. */
+/** Words that are single tokens of the shipped model; prompts of different seeds share no prefix. */
 export function prompt(words: number, seed: number): string {
   let state = seed
   const next = (): string => {
@@ -25,7 +26,7 @@ export function prompt(words: number, seed: number): string {
   return Array.from({ length: words }, next).join(' ')
 }
 
-/** What a request of a workload asks for; its prompt is made of `seed`, so that no two requests share one. */
+/** The parameters of a workload's request; its prompt is made of `seed`, so that no two requests share one. */
 export interface Asked {
   readonly model: string
   readonly words: number
@@ -35,7 +36,7 @@ export interface Asked {
 
 const MADE_UP_WORDS = 2000
 
-/** Mostly words of 3 to 8 random letters, which are 2 to 4 tokens of any vocabulary, and the common ones above. */
+/** Mostly words of 3 to 8 random letters, which are 2 to 4 tokens in any vocabulary, and the common ones above. */
 const DICTIONARY: readonly string[] = [...madeUpWords(), ...WORDS]
 
 function madeUpWords(): string[] {
@@ -49,7 +50,7 @@ function madeUpWords(): string[] {
   return Array.from({ length: MADE_UP_WORDS }, word)
 }
 
-/** A text that no other seed has; texts of two seeds differ from the first words on. */
+/** A text unique to the seed; texts of two seeds differ from the first words on. */
 export function distinctText(words: number, seed: number): string {
   let state = Math.imul(seed, 2654435761) >>> 0
   let text = ''

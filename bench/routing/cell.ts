@@ -1,5 +1,5 @@
 /**
- * A child process of `bench/routing-quality.ts`: runs the cells that it is told, one line of JSON for each.
+ * A child process of `bench/routing-quality.ts`: runs the cells that it receives, with one line of JSON for each.
  */
 import { createInterface } from 'node:readline'
 import { settle } from '../../src/os/index.ts'
@@ -9,7 +9,7 @@ import { qualityLoads } from './loads.ts'
 import { POLICIES } from './policies.ts'
 
 export interface CellOrder {
-  /** Of `qualityLoads`. */
+  /** Index in `qualityLoads`. */
   readonly load: number
   readonly policy: string
   readonly seed: number
@@ -25,7 +25,7 @@ async function runCell(order: CellOrder): Promise<CellFigures> {
   const { router, ...run } = qualityLoads()[load]!.make(seed, requests)
   const report = await runFleet({
     ...run,
-    // Everybody waits: a refused request would make the others look faster.
+    // All requests wait, because refused requests would make the others look faster.
     router: { ...router, ...POLICIES[policy], deadlines: { overloadWaitMs: 0, queueMs: 0 } },
     seed,
     settle,

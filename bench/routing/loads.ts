@@ -1,8 +1,9 @@
 /**
- * The loads on which ways of routing are compared: what is asked, of which fleet, and what counts as good.
+ * The loads for comparing routing policies: the requests, the fleet, and the definition of a good request.
  *
- * Rates are set so that the fleet is busy but not overloaded by a good way of routing (half to three quarters of its time).
- * Each is a function of a seed; the conversation trace, when its path is given, is cut into windows instead.
+ * Rates are chosen so that the fleet is busy but not overloaded by a good policy (half to three quarters of its
+ * time). Each load is a function of a seed; the conversation trace, when its path is given, is cut into windows
+ * instead.
  */
 import { readFileSync } from 'node:fs'
 import { seededRandom } from '../../src/base/index.ts'
@@ -20,9 +21,9 @@ export interface LoadRun {
 export interface QualityLoad {
   readonly name: string
   readonly workers: number
-  /** What it stands for, for the table's legend. */
+  /** What it represents, for the table's legend. */
   readonly help: string
-  /** `requests`: about so many, times what the fleet is larger than eight workers. */
+  /** `requests`: about this many, multiplied for fleets larger than eight workers. */
   make(seed: number, requests: number): LoadRun
 }
 
@@ -31,7 +32,7 @@ type Make = (random: Random, requests: number, seed: number) => TraceRequest[]
 
 const TRACE_ENV = 'BATON_CONVERSATION_TRACE'
 const GOAL: FleetGoal = { ttftMs: 1000, tpotMs: 20 }
-/** Tokens of KV that a worker has room for, whatever the size of its blocks. */
+/** Tokens of KV per worker, whatever the size of its blocks. */
 const ROOM_TOKENS = 1 << 20
 const ID_TOKENS = 64
 
@@ -60,7 +61,7 @@ interface LoadParts {
   readonly workers?: number
   readonly fleet?: (workers: number) => FleetGroup[]
   readonly goal?: FleetGoal
-  /** Requests a second of eight workers. */
+  /** Requests per second of eight workers. */
   readonly perSecond: number
   readonly trace: (perSecond: number) => Make
 }
@@ -76,7 +77,7 @@ function load({ name, help, workers = 8, fleet = alike, goal = GOAL, ...parts }:
       goal,
       trace: parts.trace(parts.perSecond * times)(
         seededRandom(1000 + seed),
-        // A large fleet gets more, but not as many for each worker: a run is to take minutes.
+        // A large fleet gets more, but fewer per worker, so that a run takes minutes.
         Math.round(times === 1 ? requests : (requests * times) / 2),
         seed,
       ),
@@ -85,7 +86,7 @@ function load({ name, help, workers = 8, fleet = alike, goal = GOAL, ...parts }:
   return made
 }
 
-/** Poisson arrivals; `one` says what a request is. */
+/** Poisson arrivals; `one` makes a request. */
 function poisson(perSecond: number, one: (random: Random, prompts: Prompts) => Shape): Make {
   return (random, requests) => {
     const prompts = new Prompts()
@@ -126,7 +127,7 @@ class Prompts {
   #next = 1
   readonly #shared = new Map<string, number[]>()
 
-  /** Shared parts, each by name and length in whole blocks, then something new. */
+  /** Shared parts, each by name and length in whole blocks, then new tokens. */
   behind(shared: readonly (readonly [string, number])[], newTokens: number, outputTokens: number) {
     const hashIds = shared.flatMap(([name, tokens]) => this.#ids(name, tokens))
     const inputTokens = hashIds.length * ID_TOKENS + newTokens

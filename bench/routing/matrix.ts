@@ -1,5 +1,6 @@
 /**
- * The matrix: for each load and figure what every way of choosing has, and how far the judged one is from the best other.
+ * The matrix: for each load and metric the result of every policy, and the distance of the judged one from the best
+ * other.
  */
 import { meanWithMargin } from '../../src/sim/index.ts'
 import type { CellFigures, Metric } from './cell.ts'
@@ -15,7 +16,7 @@ const TITLES: Readonly<Record<Metric, string>> = {
   e2e: 'mean E2E ms',
   good: 'good %',
 }
-/** Further from the best than this is worse; nearer to what is measured than that says nothing. */
+/** A larger loss against the best counts as worse; smaller differences are within the noise. */
 const WORSE = 0.01
 const BETTER = 0.1
 

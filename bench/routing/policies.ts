@@ -1,5 +1,5 @@
 /**
- * The ways of choosing a worker that are compared.
+ * The routing policies that are compared.
  */
 import type { RouterOptions } from '../../src/router/index.ts'
 
@@ -10,5 +10,5 @@ export const POLICIES: Readonly<Record<string, RouterOptions>> = {
   'power-of-two': { mode: 'power-of-two' },
   time: { cost: 'time' },
 }
-/** The one that is held against the others. */
+/** The policy that is compared with the others. */
 export const JUDGED = 'time'

@@ -1,5 +1,6 @@
 /**
- * The baseline: a bare socket that reads so many bytes from the sender, as the KV client does, straight to where they belong.
+ * The baseline: a bare socket that reads a number of bytes from the sender directly to their place, as the KV client
+ * does.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -35,7 +36,7 @@ export class BareReader {
   }
 
   /**
-   * Seconds for so many bytes in pieces of that size (a number), or one such piece per turn of the sender's event loop.
+   * Seconds for `bytes` in pieces of a size (a number), or one such piece per turn of the sender's event loop.
    * Without `allocate` they are read into one buffer and counted.
    */
   async read(

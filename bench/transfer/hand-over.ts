@@ -29,9 +29,9 @@ export interface HandOverRow {
   readonly prefillEndToFirstToken: number
   readonly firstTokenWhenHeld: number
   readonly handOverAdds: number
-  /** The quickest of all rounds: what it takes when nothing else runs. */
+  /** The fastest of all rounds: the time without other load. */
   readonly atBest: number
-  /** Time to the first token over both workers, and with one worker: medians and the quickest. */
+  /** Time to the first token over both workers, and with one worker: medians and the fastest. */
   readonly twoWorkers: number
   readonly oneWorker: number
   readonly twoWorkersAtBest: number
@@ -43,7 +43,7 @@ type Mode = 'prefill' | 'decode'
 const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
 const PROMPTS = [100, 500, 3000]
 
-/** The worker's process: says its address as one line and serves until it is killed. */
+/** The worker's process: prints its address as one line and serves until it is killed. */
 export async function runHandOverWorker(mode: Mode): Promise<void> {
   const hosted = new HostedWorker({
     engine: new LlamaCppEngine({ modelPath: MODEL, mode }),
@@ -69,7 +69,7 @@ export async function measureHandOver(rounds: number): Promise<HandOverRow[]> {
   try {
     const rows: HandOverRow[] = []
     for (const promptTokens of PROMPTS) {
-      // The first of all warms the engines up.
+      // The first request warms the engines up.
       await takeOne(pair, promptTokens)
       const taken: Taken[] = []
       for (let round = 0; round < rounds; round++) taken.push(await takeOne(pair, promptTokens))
@@ -171,7 +171,7 @@ function rowOf(promptTokens: number, taken: readonly Taken[]): HandOverRow {
 
 let requests = 0
 
-/** Every prompt is new, so no cache helps. */
+/** Every prompt is new, so no cache is used. */
 function requestOf(promptTokens: number): GenerateRequest {
   requests += 1
   return {

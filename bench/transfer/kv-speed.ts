@@ -1,8 +1,8 @@
 /**
- * Pulls of KV, each beside the bare socket that moved as many bytes right before it.
+ * Pulls of KV, each beside a bare socket that transferred the same number of bytes right before it.
  *
- * A ratio is taken within each such pair and the median over all pairs told: what else the machine does then falls on
- * both sides, and no lucky round decides. The quartiles say how far to trust it.
+ * A ratio is computed within each such pair, and the median over all pairs is reported, so that other load on the
+ * machine affects both sides and single lucky rounds have no influence. The quartiles show the uncertainty.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -24,18 +24,18 @@ export interface KvSpeedRow {
   readonly kind: string
   readonly GBs: number
   readonly ms: number
-  /** What it is compared with, in the same rounds. */
+  /** The baseline, in the same rounds. */
   readonly base: string
   readonly baseGBs: number
   readonly ratio: number
   readonly quartiles: string
-  /** Processor time of both processes, that of the baseline over its own; too small to tell below 16 MB. */
+  /** CPU time of both processes divided by that of the baseline; too small to measure below 16 MB. */
   readonly cpuRatio: number | null
 }
 
 type Allocate = (byteLength: number) => Uint8Array
 
-/** As a bounded store gives it: the same 64 MB again and again. */
+/** As from a bounded store: the same 64 MB again and again. */
 function usedMemory(): Allocate {
   const blocks = Array.from({ length: 64 }, () => Buffer.alloc(BLOCK, 1))
   let next = 0
@@ -44,7 +44,7 @@ function usedMemory(): Allocate {
 
 const freshMemory: Allocate = (byteLength) => Buffer.allocUnsafeSlow(byteLength)
 
-/** The store that engines have, with space for 64 MB: from then on each block takes the memory of one that leaves. */
+/** The engines' store with space for 64 MB: once it is full each block takes the memory of an evicted one. */
 function createStore(): KvPullTarget {
   const blockTokens = 16
   const store = new KvBlockStore({
@@ -61,7 +61,9 @@ function createStore(): KvPullTarget {
   }
 }
 
-/** Asks the sender for offers over one connection: making one would fall into the time of the pull that follows. */
+/**
+ * Asks the sender for offers over one connection in advance, because making one would add to the time of the pull.
+ */
 class OfferAsker {
   readonly #socket: Socket
   readonly #lines: AsyncIterator<string>
@@ -71,7 +73,7 @@ class OfferAsker {
     this.#lines = createInterface({ input: this.#socket })[Symbol.asyncIterator]()
   }
 
-  /** µs that sender and receiver have used so far. */
+  /** CPU µs of sender and receiver so far. */
   async cpuMicros(): Promise<number> {
     const { user, system } = process.cpuUsage()
     return user + system + Number(await this.#line('cpu'))
@@ -112,7 +114,7 @@ async function pullSeconds(
   return seconds
 }
 
-/** Small transfers are disturbed more easily, and can be tried more often. */
+/** Small transfers are disturbed more easily, and can be repeated more often. */
 function roundsFor(bytes: number, rounds: number): number {
   if (bytes >= 1024 * MB) return rounds
   return Math.min(100, (128 * MB) / bytes) * 2 * rounds
@@ -125,7 +127,7 @@ interface Contest {
   readonly runBase: (bytes: number) => Promise<number>
 }
 
-/** What the rounds of one contest have taken: seconds, and µs of processor time. */
+/** The results of the rounds: seconds, and CPU µs. */
 class Tally {
   readonly base: number[] = []
   readonly own: number[] = []

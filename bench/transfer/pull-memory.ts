@@ -1,8 +1,9 @@
 /**
- * What it costs a pull that its memory was never touched: pulls of a prompt of 500 and of 3,000 tokens of the shipped model (blocks of
- * 48 KiB) into a block store that is not full, with and without memory made ahead (`KvBlockStore.prepare`), in turns.
+ * The cost of untouched memory for a pull: pulls of a prompt of 500 and of 3,000 tokens of the shipped model (blocks
+ * of 48 KiB) into a block store that is not full, with and without memory prepared ahead (`KvBlockStore.prepare`),
+ * in turns.
  *
- * Both ends are in this process, so the milliseconds are those of both, one after the other.
+ * Both ends are in this process, so the milliseconds are the sum of both.
  */
 import { KvBlockStore } from '../../src/engine/index.ts'
 import { KvTcpClient, KvTcpServer } from '../../src/network/index.ts'
@@ -30,7 +31,7 @@ export async function measurePullMemory(rounds: number): Promise<PullMemoryRow[]
     const rows: PullMemoryRow[] = []
     for (const promptTokens of [500, 3000]) {
       const pull = pullOf(server, client, Math.ceil(promptTokens / BLOCK_TOKENS))
-      // The first makes the connection, and all are compiled while they run.
+      // The first pull connects, and during the first ones the code is compiled.
       for (let i = 0; i < 5; i++) await pull(i % 2 === 0)
       const fresh: Timed[] = []
       const prepared: Timed[] = []
@@ -73,7 +74,7 @@ function pullOf(server: KvTcpServer, client: KvTcpClient, blocks: number) {
   const blockKeys = Uint32Array.from({ length: 2 * blocks }, (_, i) => (i % 2 ? 1 : i / 2))
   const kvBytes = blocks * BLOCK_BYTES
   const missing = Array.from({ length: blocks }, (_, i) => i)
-  // Kept, so that no pull gets the memory of the one before.
+  // Kept alive, so that no pull reuses the memory of an earlier one.
   const stores: KvBlockStore[] = []
   return async (isPrepared: boolean): Promise<Timed> => {
     const store = new KvBlockStore({

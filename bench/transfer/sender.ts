@@ -1,5 +1,6 @@
 /**
- * The sending process of `bench/transfer.ts`: a bare socket, the KV servers, and a worker that answers as fast as it can.
+ * The sending process of `bench/transfer.ts`: a bare socket, the KV servers, and a worker that answers as fast as
+ * possible.
  */
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
@@ -10,7 +11,7 @@ import { finishChunk } from '../../src/request/index.ts'
 import type { ReplyPort } from '../../src/wire/index.ts'
 
 export const MB = 1024 * 1024
-/** A block of KV, and what one write of the bare socket has. */
+/** A block of KV, and one write of the bare socket. */
 export const BLOCK = MB
 export const PIECE = 512 * 1024
 export const STREAMS = 64
@@ -24,16 +25,16 @@ export interface SenderAddress {
   readonly controlPort: number
 }
 
-/** Says its address as one line and serves until it is killed. */
+/** Prints its address as one line and serves until it is killed. */
 export async function runSender(): Promise<void> {
-  // As many as a prefill of 64 MB leaves: the sender's cache does not hold them all.
+  // As many as a prefill of 64 MB creates: they do not all fit into the sender's CPU cache.
   const blocks = Array.from({ length: 64 }, (_, seed) =>
     Uint8Array.from({ length: BLOCK }, (_, i) => (i * 7 + (i >> 8) + seed) & 0xff),
   )
   const [first = new Uint8Array(BLOCK)] = blocks
   const get = (keyLow: number): Uint8Array | undefined => blocks[keyLow % blocks.length]
   const source = { fingerprint: 'bench', blockTokens: 16, get }
-  // Other views of the blocks than those of the offers before: no checksum of them is known.
+  // New views of the blocks, so that no checksum is cached.
   const newSource = (): typeof source => {
     const views = Array.from({ length: 1_024 }, (_, key) => get(key)?.subarray())
     return { ...source, get: (keyLow) => views[keyLow] }
@@ -44,7 +45,7 @@ export async function runSender(): Promise<void> {
     checked: await KvTcpServer.listen({ leaseMs, checksum: true }),
     checkedNew: await KvTcpServer.listen({ leaseMs, checksum: true }),
   }
-  // Asked for `kind bytes`, answers with an offer as one line of JSON; for `cpu`, with the µs that this process has used.
+  // For `kind bytes` it answers with an offer as one line of JSON; for `cpu` with the CPU µs of this process.
   const control = createServer((socket) => {
     createInterface({ input: socket }).on('line', (line) => {
       if (line === 'cpu') {
@@ -63,7 +64,7 @@ export async function runSender(): Promise<void> {
       socket.write(`${JSON.stringify({ ...offer, blockKeys: [...blockKeys] })}\n`)
     })
   }).listen(0, '127.0.0.1')
-  // Asked for `bytes piece`, sends so many bytes in pieces of that size; with `turn`, one per turn of the event loop.
+  // For `bytes piece` it sends so many bytes in pieces of that size; with `turn`, one per turn of the event loop.
   const bare = createServer({ noDelay: true, highWaterMark: 4 * MB }, (socket) => {
     createInterface({ input: socket }).on('line', (line) => {
       const [bytes = 0, piece = PIECE] = line.split(' ', 2).map(Number)
@@ -93,7 +94,7 @@ export async function runSender(): Promise<void> {
   console.log(JSON.stringify(address))
 }
 
-/** When all streams are there, every engine step gives each a token. */
+/** When all streams are connected, every engine step sends each a token. */
 function serveSteps() {
   let replies: ReplyPort[] = []
   const runStep = (steps: readonly ReplyPort[], left: number): void => {

@@ -1,9 +1,9 @@
 /**
- * Where the time of a hand-over goes: every step between the end of a prefill and the first token of the decode worker, one
- * after the other in one thread, with the real model and the real code of each.
+ * The time of each step of a KV transfer between the end of a prefill and the first token of the decode worker, one
+ * after the other in one thread, with the real model and the real code.
  *
- * What waits between the steps (messages between threads and processes) is the row "messages": a round trip between a thread and its
- * owner, which each worker pays once.
+ * The waits between the steps (messages between threads and processes) are the row "messages": a round trip between
+ * a thread and its owner, which each worker pays once.
  */
 import { MessageChannel, Worker, receiveMessageOnPort } from 'node:worker_threads'
 
@@ -18,7 +18,7 @@ import { kvChecksum } from '../../src/wire/index.ts'
 
 export interface StageRow {
   readonly stage: string
-  /** Of so many prompt tokens: the quickest of all rounds, and the median, in µs. */
+  /** By number of prompt tokens: the fastest of all rounds, and the median, in µs. */
   readonly [prompt: string]: string | number
 }
 
@@ -36,7 +36,7 @@ export async function measureStages(modelPath: string, rounds: number): Promise<
       const taken = new Map<string, number[]>()
       for (let round = 0; round < rounds + 2; round++) {
         const stages = await handOver({ model, server, client, promptTokens, round })
-        // The first two compile the code.
+        // The first two rounds compile the code.
         if (round < 2) continue
         for (const [stage, us] of stages) taken.set(stage, [...(taken.get(stage) ?? []), us])
       }
@@ -117,7 +117,7 @@ async function handOver(parts: Parts): Promise<[string, number][]> {
   })
   const pin = from.pin(tokenIds)
   const offer = server.offer(pin, from)
-  // The server makes its sums ahead, between the offer and the pull.
+  // The server computes its checksums ahead, between the offer and the pull.
   await new Promise((resolve) => setTimeout(resolve, 30))
   const startedMs = performance.now()
   await client.pull(offer, to.missing(offer.blockKeys), {
@@ -157,7 +157,7 @@ function storeOf(bytesPerToken: number): KvBlockStore {
   })
 }
 
-/** As the engine's thread waits: asleep in its event loop. */
+/** Like the engine's thread: asleep in its event loop. */
 async function measureHop(): Promise<Record<string, number>> {
   const { port1, port2 } = new MessageChannel()
   const code = `const { workerData } = require('node:worker_threads'); workerData.on('message', (m) => workerData.postMessage(m))`

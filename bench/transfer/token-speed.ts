@@ -1,6 +1,6 @@
 /**
- * TOKENS frames from a worker's `token()` to the frontend's sink, beside the same bytes through a bare socket: one write per
- * turn of the event loop, which is how engine steps come, and in bulk.
+ * TOKENS frames from a worker's `token()` to the frontend's sink, beside the same bytes through a bare socket: one
+ * write per turn of the event loop, as engine steps do it, and in bulk.
  */
 import { workerIdOf } from '../../src/base/index.ts'
 import { TcpRequestPlane } from '../../src/network/index.ts'
@@ -14,7 +14,7 @@ export interface TokenRow {
   readonly tokensPerFrame: number
   readonly framesPerSecond: number
   readonly microsPerFrame: number
-  /** The same bytes, one write per turn of the event loop: as engine steps come. */
+  /** The same bytes, one write per turn of the event loop, as engine steps do it. */
   readonly bareMicrosPerFrame: number
   /** Median over the rounds of one run of each. */
   readonly ratio: number

@@ -1,5 +1,5 @@
 /**
- * Two reports of the same requests, beside each other: what was measured, what was simulated, and how far apart they are.
+ * Compares two reports of the same requests: the measured and the simulated values, and their difference.
  */
 import type { LabRun } from '../../src/sim/index.ts'
 
@@ -8,7 +8,7 @@ export interface TruthRow {
   readonly metric: string
   readonly measured: number
   readonly simulated: number
-  /** Largest difference that is allowed, as a share of what was measured; null: shown, not judged. */
+  /** Largest allowed difference, as a share of the measured value; null: shown, not judged. */
   readonly limit: number | null
 }
 
@@ -53,7 +53,7 @@ export function isWithin(row: TruthRow): boolean {
   return row.limit === null || Math.abs(errorOf(row)) <= row.limit
 }
 
-/** A table in Markdown, so that it can stand in the documentation as it is printed. */
+/** A table in Markdown, which can be copied to the documentation. */
 export function truthTable(rows: readonly TruthRow[]): string {
   const lines = rows.map((row) => {
     const limit = row.limit === null ? '–' : `${100 * row.limit} %`

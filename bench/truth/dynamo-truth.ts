@@ -1,6 +1,6 @@
 /**
- * The laboratory against Dynamo's own replay: the same requests, engine and timing (both take the reference's defaults),
- * requests dealt out in turn, so that no router's opinion is compared. Python: one with the package `ai-dynamo`.
+ * The laboratory against Dynamo's own replay: the same requests, engine and timing (both use the reference's
+ * defaults), requests distributed in turn, so that no router is compared. Python: one with the package `ai-dynamo`.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,7 @@
 /**
- * The laboratory against a real engine: llama.cpp with a model of random weights (as long as a real one of its size
- * computes), profiled just before; the loads are of other lengths and other numbers of requests than the profile's.
+ * The laboratory against a real engine: llama.cpp with a model of random weights (which computes as long as a real
+ * one of its size), profiled just before. The loads have other lengths and other numbers of requests than the
+ * profile.
  */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,7 +14,7 @@ import type { TruthLoad, TruthOptions } from './run-load.ts'
 const LIKE = fileURLToPath(
   new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
-/** About 60 million parameters, so that a token takes longer than the 3 ms within which tokens leave together. */
+/** About 60 million parameters, so that a token takes longer than the 3 ms within which tokens are sent together. */
 const SIZE = { layers: 20, width: 512, inner: 1408, heads: 8, kvHeads: 4 }
 const SEQUENCES = 8
 const LOADS: readonly TruthLoad[] = [
@@ -47,7 +48,7 @@ export async function engineTruth(options: TruthOptions): Promise<TruthRow[]> {
     await measureLoads(LOADS, { ...options, folder }, url)
   })
   const config = join(folder, 'simulated.yaml')
-  // Blocks as long as the engine's.
+  // The same block size as the engine.
   writeFileSync(config, `engine: sim\nsimBlocks: 65536\nsimBlockSize: 16\n${shared}`)
   const simulated = ['--config', config, '--timing', timing]
   return await compareLoads(LOADS, { ...options, folder }, simulated, { p50: 0.15, p99: 0.25 })

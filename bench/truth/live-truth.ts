@@ -1,7 +1,7 @@
 /**
- * The laboratory against the live simulated engine: the same scheduler and timing, with sockets, processes and timers.
- * What HTTP and the frontend take on this machine is measured by `baton profile` before, with one worker, and is that of a
- * server that has been asked before: so are the servers of the loads.
+ * The laboratory against the live simulated engine: the same scheduler and timing, with sockets, processes and
+ * timers. The time of HTTP and the frontend on this machine is measured by `baton profile` before, with one worker,
+ * on a server that is warm, as the servers of the loads are.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'

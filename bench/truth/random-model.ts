@@ -1,6 +1,6 @@
 /**
- * A GGUF file of any size with random weights and the tokenizer of the model that Baton ships: an engine that computes as
- * long as a real model does, without a download. What it says is noise.
+ * A GGUF file of any size with random weights and the tokenizer of the model that Baton ships: an engine that
+ * computes as long as a real model, without a download. Its output is noise.
  */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { seededRandom } from '../../src/base/index.ts'
@@ -15,7 +15,7 @@ export interface ModelSize {
 
 const HEAD = 64
 const VOCABULARY = 2048
-/** Those of which `baton bench` makes prompts, too. */
+/** The range from which `baton bench` makes prompts too. */
 const TEXT_TOKENS = [300, 1300] as const
 const [F32, Q8] = [0, 8]
 const BLOCK = 32
@@ -78,7 +78,7 @@ function tensorsOf({ layers, width, inner, heads, kvHeads }: ModelSize): Tensor[
   return all
 }
 
-/** Magic, version, counts, the metadata of the other model with other sizes, and where each tensor lies. */
+/** Magic, version, counts, the metadata of the other model with other sizes, and the position of each tensor. */
 function headerOf(like: string, size: ModelSize, tensors: readonly Tensor[]): Buffer {
   const source = readFileSync(like)
   const pairs = Number(source.readBigUInt64LE(16))
@@ -148,8 +148,8 @@ function padding(at: number): number {
 }
 
 /**
- * Only tokens of whole characters are ever chosen: after a byte or a control token nothing can be shown, and a first token
- * would seem to come with the second.
+ * Only tokens of whole characters are ever chosen: after a byte or a control token no text could be shown, and the
+ * first token would seem to come with the second.
  */
 function embeddings(noise: Uint8Array, rowBytes: number): Uint8Array {
   const all = new Uint8Array(VOCABULARY * rowBytes)

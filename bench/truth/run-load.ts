@@ -1,6 +1,6 @@
 /**
- * Loads live and in the laboratory, each by its command; of several repeats the medians. What was measured stays in a folder,
- * so that the machine is needed to itself for the measurement only, and the comparison can be made again.
+ * Runs loads live and in the laboratory, each by its command; of several repeats the medians are used. Measurements
+ * are kept in a folder, so that the machine is needed exclusively only for them, and the comparison can be repeated.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { compareRuns } from './compare-runs.ts'
 import type { TruthRow } from './compare-runs.ts'
 
 export interface TruthLoad {
-  /** Of its file, too. */
+  /** Also the name of its file. */
   readonly name: string
   readonly workload: string
   /** Of `bench` and `replay`. */
@@ -43,7 +43,7 @@ async function reportOf(args: readonly string[]): Promise<LabRun['report']> {
   return report
 }
 
-/** What `make` writes to this file; what is there from an earlier run is not measured again. */
+/** Calls `make` to write this file, unless an earlier run has written it. */
 export async function measuredOnce(path: string, make: (path: string) => Promise<void>) {
   if (existsSync(path)) return
   await make(`${path}.part`)
@@ -71,7 +71,7 @@ function loadArgs({ workload, flags = [] }: TruthLoad, repeat: number): readonly
   return [`${workload},seed=${FIRST_SEED + repeat}`, ...flags]
 }
 
-/** The live half: measured with the machine to itself; each load is a file in the folder. */
+/** The live half, measured on a machine without other load; each load is a file in the folder. */
 export async function measureLoads(
   loads: readonly TruthLoad[],
   { repeats, folder }: TruthOptions,
