@@ -1,60 +1,11 @@
+/** Request heads and bodies, whole replies, errors and shutdown of the HTTP server. Streams: http-streams.test.ts. */
 import { connect } from 'node:net'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { rawExchange, serve, streamOf, text, url } from '../../../test/network/http-trial.ts'
 import { until } from '../../../test/until.ts'
 import type { CancelSignal } from '../../base/index.ts'
-import type { HttpReply, HttpRequest, StreamWriter } from '../../frontend/index.ts'
+import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import { HttpServer } from './http-server.ts'
-import type { SlowReader } from './unsent-bytes.ts'
-
-interface Trial {
-  readonly server: HttpServer
-  readonly faults: unknown[]
-  readonly slowReaders: SlowReader[]
-}
-
-async function serve(
-  handle: (request: HttpRequest) => Promise<HttpReply>,
-  limits: {
-    bodyBytesMax?: number
-    bufferedBytesMax?: number
-    unsentBytesMax?: number
-    refusedBodyMs?: number
-    early?: HttpReply
-  } = {},
-): Promise<Trial> {
-  const faults: unknown[] = []
-  const slowReaders: SlowReader[] = []
-  const { bodyBytesMax = 1000, early, bufferedBytesMax = 1_000_000 } = limits
-  const { unsentBytesMax = 100_000_000, refusedBodyMs } = limits
-  const server = await HttpServer.listen({
-    host: '127.0.0.1',
-    port: 0,
-    open: (head) => ({
-      ...(early === undefined ? {} : { reply: early }),
-      bodyBytesMax: head.method === 'GET' ? 0 : bodyBytesMax,
-      answer: (body) => handle({ ...head, body }),
-      refuse: ({ code, row }) => ({ status: row.httpStatus, headers: {}, body: code }),
-    }),
-    onFault: (error) => faults.push(error),
-    streamLimits: { bufferedBytesMax, unsentBytesMax },
-    onSlowReader: (reader) => slowReaders.push(reader),
-    ...(refusedBodyMs === undefined ? {} : { refusedBodyMs }),
-  })
-  onTestFinished(() => server.close(0).then(() => undefined))
-  return { server, faults, slowReaders }
-}
-
-const text = (body: string): HttpReply => ({
-  status: 200,
-  headers: { 'content-type': 'text/plain' },
-  body,
-})
-const streamOf = (open: (writer: StreamWriter) => void): HttpReply => ({
-  status: 200,
-  headers: { 'content-type': 'text/event-stream', 'x-request-id': 'r1' },
-  body: { open },
-})
-const url = (trial: Trial, path = '/'): string => `http://127.0.0.1:${trial.server.port}${path}`
 
 describe('http server', () => {
   it.each([
@@ -175,7 +126,7 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 401[^]*connection: close/i)
   })
 
-  it('whole replies - requests sent together get theirs in order: ASCII, other text, bytes, nothing, to HEAD too', async () => {
+  it('whole replies - pipelined requests get theirs in order: ASCII, other text, bytes, empty, HEAD', async () => {
     const bodies: Readonly<Record<string, string | Uint8Array>> = {
       '/ascii': 'plain',
       '/long': 'x'.repeat(100_000),
@@ -212,174 +163,6 @@ describe('http server', () => {
     expect(found).toEqual([...texts, '5', 'plain'])
   })
 
-  it('streams - of requests sent together each is complete, in order', async () => {
-    const writers: StreamWriter[] = []
-    const trial = await serve(async () => streamOf((writer) => void writers.push(writer)))
-    const exchange = rawExchange(
-      trial.server.port,
-      'GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
-    )
-    await until('both streams are open', () => writers.length === 2)
-    // The second is written first, and has to wait for the first.
-    const named = writers.map((writer, at) => [writer, at + 1] as const)
-    for (const [writer, name] of named.reverse()) {
-      writer.write(`begin ${name};`, true)
-      writer.writeNow?.(`now ${name};`)
-      writer.write(`é ${name};`, false)
-      writer.end()
-    }
-    const answer = await exchange
-    const shown = answer
-      .split('\r\n')
-      .filter((line) => line.includes(';'))
-      .join('')
-    expect(Buffer.from(shown, 'latin1').toString()).toBe('begin 1;now 1;é 1;begin 2;now 2;é 2;')
-    expect(answer.match(/HTTP\/1\.1 200/g)).toHaveLength(2)
-  })
-
-  it('stream - text written in many turns arrives complete, ASCII and other', async () => {
-    const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
-    const trial = await serve(async () =>
-      streamOf((writer) => {
-        let next = 0
-        const tick = (): void => {
-          const piece = pieces[next++]
-          if (piece === undefined) return writer.end()
-          writer.write(piece, /^[ -~]*$/.test(piece))
-          setImmediate(tick)
-        }
-        tick()
-      }),
-    )
-    expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
-  })
-
-  it('stream - text written in one turn is sent as one chunk', async () => {
-    const trial = await serve(async () =>
-      streamOf((writer) => {
-        setImmediate(() => {
-          for (const piece of ['a', 'b', 'c']) writer.write(piece, true)
-          writer.end()
-        })
-      }),
-    )
-    const answer = await rawExchange(
-      trial.server.port,
-      'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
-    )
-    expect(answer).toContain('\r\n3\r\nabc\r\n0\r\n')
-  })
-
-  it('stream - a client that disconnects aborts the signal; later writes are ignored', async () => {
-    let gone: CancelSignal | null = null
-    let writer: StreamWriter | null = null
-    const trial = await serve(async (request) => {
-      gone = request.signal
-      return streamOf((opened) => {
-        writer = opened
-        opened.write('first', true)
-      })
-    })
-    const leave = new AbortController()
-    const reply = await fetch(url(trial), { signal: leave.signal })
-    await reply.body?.getReader().read()
-    leave.abort()
-    await expect.poll(() => gone?.aborted).toBe(true)
-    const opened = writer as StreamWriter | null
-    opened?.write('more', true)
-    opened?.end()
-    await expect.poll(() => trial.server.requestsActive).toBe(0)
-    expect(trial.faults).toEqual([])
-  })
-
-  it('stream - a client that does not read is disconnected at the buffer limit', async () => {
-    let aborted = false
-    let reason: unknown
-    const trial = await serve(
-      async (request) => {
-        request.signal.addEventListener('abort', () => {
-          aborted = true
-          reason = request.signal.reason
-        })
-        return streamOf((writer) => {
-          const tick = (): void => {
-            if (aborted) return
-            writer.write('x'.repeat(65_536), true)
-            setImmediate(tick)
-          }
-          tick()
-        })
-      },
-      { bufferedBytesMax: 300_000 },
-    )
-    const socket = connect(trial.server.port, '127.0.0.1')
-    socket.on('error', () => socket.destroy())
-    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
-    socket.pause()
-    await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
-    expect(reason).toBe('the client read too slowly: its reply was cut')
-    expect(trial.slowReaders).toEqual([
-      {
-        requestId: 'r1',
-        unsentBytes: expect.any(Number),
-        limit: 'bufferedBytesMax',
-        limitBytes: 300_000,
-      },
-    ])
-    socket.destroy()
-  })
-
-  it('more than the limit at once - a client that reads gets it', async () => {
-    const long = 'x'.repeat(3_000_000)
-    const trial = await serve(
-      async () =>
-        streamOf((writer) => {
-          writer.write(long, true)
-          writer.end()
-        }),
-      { bufferedBytesMax: 300_000 },
-    )
-    const response = await fetch(url(trial))
-    expect((await response.text()).length).toBe(long.length)
-    expect(trial.slowReaders).toEqual([])
-  })
-
-  it('many clients that do not read - the slowest are disconnected at their common limit', async () => {
-    const piece = 'x'.repeat(65_536)
-    const ended: string[] = []
-    const trial = await serve(
-      async (request) => {
-        let isGone = false
-        request.signal.addEventListener('abort', () => {
-          isGone = true
-          ended.push(request.path)
-        })
-        return streamOf((writer) => {
-          // One of them gets a third of the text of the others.
-          let left = request.path === '/small' ? 80 : 240
-          const tick = (): void => {
-            if (isGone || left-- === 0) return
-            writer.write(piece, true)
-            setImmediate(tick)
-          }
-          tick()
-        })
-      },
-      { bufferedBytesMax: 50_000_000, unsentBytesMax: 20_000_000 },
-    )
-    const sockets = ['/small', '/large', '/larger'].map((path) => {
-      const socket = connect(trial.server.port, '127.0.0.1')
-      socket.on('error', () => socket.destroy())
-      socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
-      socket.pause()
-      return socket
-    })
-    await expect.poll(() => trial.slowReaders.length, { timeout: 10_000 }).toBeGreaterThan(0)
-    expect(trial.slowReaders[0]).toMatchObject({ limit: 'unsentBytesMax', limitBytes: 20_000_000 })
-    expect(ended).not.toContain('/small')
-    for (const socket of sockets) socket.destroy()
-  })
-
   it('handler - an internal error is reported and answered without its text', async () => {
     const trial = await serve(() => Promise.reject(new Error('secret path')))
     const reply = await fetch(url(trial))
@@ -414,23 +197,6 @@ describe('http server', () => {
   it('status 529 - has a reason phrase', async () => {
     const trial = await serve(async () => ({ ...text('busy'), status: 529 }))
     expect((await fetch(url(trial))).statusText).toBe('Overloaded')
-  })
-
-  it('close - a reply that is cut off may write a last event', async () => {
-    let writer: StreamWriter | null = null
-    const trial = await serve(async () =>
-      streamOf((opened) => {
-        writer = opened
-        opened.write('begun ', true)
-      }),
-    )
-    const reply = await fetch(url(trial))
-    const cutOff = await trial.server.close(10, () => {
-      const opened = writer as StreamWriter | null
-      opened?.write('ended here', true)
-      opened?.end()
-    })
-    expect([cutOff, await reply.text()]).toEqual([1, 'begun ended here'])
   })
 
   it('listen - a port in use is reported with the name of the flag', async () => {
@@ -479,14 +245,3 @@ describe('http server', () => {
     expect(await streamed).toBeInstanceOf(Error)
   })
 })
-
-function rawExchange(port: number, request: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(port, '127.0.0.1')
-    let answer = ''
-    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
-    socket.on('close', () => resolve(answer))
-    socket.on('error', reject)
-    socket.write(request)
-  })
-}

@@ -1,0 +1,194 @@
+/** Streamed replies of the HTTP server: chunks, disconnects, and clients that read slowly. */
+import { connect } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { rawExchange, serve, streamOf, url } from '../../../test/network/http-trial.ts'
+import { until } from '../../../test/until.ts'
+import type { CancelSignal } from '../../base/index.ts'
+import type { StreamWriter } from '../../frontend/index.ts'
+
+describe('streams of the http server', () => {
+  it('streams - replies to pipelined requests are complete and in order', async () => {
+    const writers: StreamWriter[] = []
+    const trial = await serve(async () => streamOf((writer) => void writers.push(writer)))
+    const exchange = rawExchange(
+      trial.server.port,
+      'GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
+    )
+    await until('both streams are open', () => writers.length === 2)
+    // The second is written first, and has to wait for the first.
+    const named = writers.map((writer, at) => [writer, at + 1] as const)
+    for (const [writer, name] of named.reverse()) {
+      writer.write(`begin ${name};`, true)
+      writer.writeNow?.(`now ${name};`)
+      writer.write(`é ${name};`, false)
+      writer.end()
+    }
+    const answer = await exchange
+    const shown = answer
+      .split('\r\n')
+      .filter((line) => line.includes(';'))
+      .join('')
+    expect(Buffer.from(shown, 'latin1').toString()).toBe('begin 1;now 1;é 1;begin 2;now 2;é 2;')
+    expect(answer.match(/HTTP\/1\.1 200/g)).toHaveLength(2)
+  })
+
+  it('stream - text written in many turns arrives complete, ASCII and other', async () => {
+    const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        let next = 0
+        const tick = (): void => {
+          const piece = pieces[next++]
+          if (piece === undefined) return writer.end()
+          writer.write(piece, /^[ -~]*$/.test(piece))
+          setImmediate(tick)
+        }
+        tick()
+      }),
+    )
+    expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
+  })
+
+  it('stream - text written in one turn is sent as one chunk', async () => {
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        setImmediate(() => {
+          for (const piece of ['a', 'b', 'c']) writer.write(piece, true)
+          writer.end()
+        })
+      }),
+    )
+    const answer = await rawExchange(
+      trial.server.port,
+      'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+    )
+    expect(answer).toContain('\r\n3\r\nabc\r\n0\r\n')
+  })
+
+  it('stream - a client that disconnects aborts the signal; later writes are ignored', async () => {
+    let gone: CancelSignal | null = null
+    let writer: StreamWriter | null = null
+    const trial = await serve(async (request) => {
+      gone = request.signal
+      return streamOf((opened) => {
+        writer = opened
+        opened.write('first', true)
+      })
+    })
+    const leave = new AbortController()
+    const reply = await fetch(url(trial), { signal: leave.signal })
+    await reply.body?.getReader().read()
+    leave.abort()
+    await expect.poll(() => gone?.aborted).toBe(true)
+    const opened = writer as StreamWriter | null
+    opened?.write('more', true)
+    opened?.end()
+    await expect.poll(() => trial.server.requestsActive).toBe(0)
+    expect(trial.faults).toEqual([])
+  })
+
+  it('stream - a client that does not read is disconnected at the buffer limit', async () => {
+    let aborted = false
+    let reason: unknown
+    const trial = await serve(
+      async (request) => {
+        request.signal.addEventListener('abort', () => {
+          aborted = true
+          reason = request.signal.reason
+        })
+        return streamOf((writer) => {
+          const tick = (): void => {
+            if (aborted) return
+            writer.write('x'.repeat(65_536), true)
+            setImmediate(tick)
+          }
+          tick()
+        })
+      },
+      { bufferedBytesMax: 300_000 },
+    )
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.on('error', () => socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    socket.pause()
+    await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
+    expect(reason).toBe('the client read too slowly: its reply was cut')
+    expect(trial.slowReaders).toEqual([
+      {
+        requestId: 'r1',
+        unsentBytes: expect.any(Number),
+        limit: 'bufferedBytesMax',
+        limitBytes: 300_000,
+      },
+    ])
+    socket.destroy()
+  })
+
+  it('more than the limit at once - a client that reads gets it', async () => {
+    const long = 'x'.repeat(3_000_000)
+    const trial = await serve(
+      async () =>
+        streamOf((writer) => {
+          writer.write(long, true)
+          writer.end()
+        }),
+      { bufferedBytesMax: 300_000 },
+    )
+    const response = await fetch(url(trial))
+    expect((await response.text()).length).toBe(long.length)
+    expect(trial.slowReaders).toEqual([])
+  })
+
+  it('many clients that do not read - the slowest are disconnected at their common limit', async () => {
+    const piece = 'x'.repeat(65_536)
+    const ended: string[] = []
+    const trial = await serve(
+      async (request) => {
+        let isGone = false
+        request.signal.addEventListener('abort', () => {
+          isGone = true
+          ended.push(request.path)
+        })
+        return streamOf((writer) => {
+          // One of them gets a third of the text of the others.
+          let left = request.path === '/small' ? 80 : 240
+          const tick = (): void => {
+            if (isGone || left-- === 0) return
+            writer.write(piece, true)
+            setImmediate(tick)
+          }
+          tick()
+        })
+      },
+      { bufferedBytesMax: 50_000_000, unsentBytesMax: 20_000_000 },
+    )
+    const sockets = ['/small', '/large', '/larger'].map((path) => {
+      const socket = connect(trial.server.port, '127.0.0.1')
+      socket.on('error', () => socket.destroy())
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
+      socket.pause()
+      return socket
+    })
+    await expect.poll(() => trial.slowReaders.length, { timeout: 10_000 }).toBeGreaterThan(0)
+    expect(trial.slowReaders[0]).toMatchObject({ limit: 'unsentBytesMax', limitBytes: 20_000_000 })
+    expect(ended).not.toContain('/small')
+    for (const socket of sockets) socket.destroy()
+  })
+
+  it('close - a reply that is cut off may write a last event', async () => {
+    let writer: StreamWriter | null = null
+    const trial = await serve(async () =>
+      streamOf((opened) => {
+        writer = opened
+        opened.write('begun ', true)
+      }),
+    )
+    const reply = await fetch(url(trial))
+    const cutOff = await trial.server.close(10, () => {
+      const opened = writer as StreamWriter | null
+      opened?.write('ended here', true)
+      opened?.end()
+    })
+    expect([cutOff, await reply.text()]).toEqual([1, 'begun ended here'])
+  })
+})

@@ -1,0 +1,111 @@
+/** `baton compare` and `baton plan` with their real arguments and files. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { at, baton, expectRefused } from './laboratory-commands.ts'
+
+describe('baton compare, baton plan', () => {
+  it('a trace from a file - the report says that seeds do not change the requests', async () => {
+    await baton('workload', 'random', '--requests', '12', '--out', 'twelve.jsonl')
+    const lines = ['--policy', 'round-robin', '--policy', 'random', '--seeds', '2']
+    const { stdout } = await baton('compare', 'twelve.jsonl', ...lines)
+    expect(stdout).toContain('The requests are those of the file with every seed')
+    const made = await baton('compare', 'workload:random,requests=12', ...lines)
+    expect(made.stdout).not.toContain('those of the file')
+  }, 60_000)
+
+  it('policies × fleets over seeds - the report has paired differences to the first one', async () => {
+    const load = ['workload:shared-prefix,requests=80,rate=10', '--seeds', '2', '--json', '-']
+    const policies = [
+      '--policy',
+      'kv',
+      '--policy',
+      'kv:overlapScoreCredit=0',
+      '--policy',
+      'round-robin',
+    ]
+    const fleets = ['--fleet', 'agg:3', '--fleet', 'prefill:1+decode:2', '--html', 'compare.html']
+    const { stdout } = await baton('compare', ...load, ...policies, ...fleets)
+    const { contenders, differences, runs } = JSON.parse(stdout) as {
+      contenders: { name: string }[]
+      differences: { rows: string[][] }
+      runs: { report: { requests: number; reuse: number } }[][]
+    }
+    expect(contenders.map(({ name }) => name)).toEqual([
+      'kv on 3 agg',
+      'kv:overlapScoreCredit=0 on 3 agg',
+      'round-robin on 3 agg',
+      'kv on 1 prefill + 2 decode',
+      'kv:overlapScoreCredit=0 on 1 prefill + 2 decode',
+      'round-robin on 1 prefill + 2 decode',
+    ])
+    expect(runs.map((seeds) => seeds.length)).toEqual([2, 2, 2, 2, 2, 2])
+    expect(runs[0]![0]!.report.reuse).toBeGreaterThan(runs[2]![0]!.report.reuse)
+    expect(differences.rows[2]![6]).toMatch(/^-\d+\.\d ± \d+\.\d %$/)
+    expect(readFileSync(at('compare.html'), 'utf8')).toContain('round-robin on 3 agg')
+  }, 120_000)
+
+  it('random faults - depend on fleet and seed, and the report lists them', async () => {
+    const workload = ['random', '--requests', '60', '--rate', '20', '--out', 'deaths.jsonl']
+    await baton('workload', ...workload)
+    const load = ['deaths.jsonl', '--faults', 'deaths=3,event-loss=0.1']
+    const fleets = ['--fleet', 'agg:1', '--fleet', 'agg:6', '--seeds', '2', '--json', '-']
+    const { stdout } = await baton('compare', ...load, ...fleets)
+    const { facts, runs } = JSON.parse(stdout) as {
+      facts: string[]
+      runs: { report: { migrations: number; workers: unknown[] } }[][]
+    }
+    expect(facts).toContain('faults: deaths 3, drawn by seed 0, eventLoss 0.1')
+    // A worker that restarts after a death is listed as a new worker.
+    for (const [i, size] of [1, 6].entries())
+      for (const { report } of runs[i]!) expect(report.workers.length).toBeGreaterThan(size)
+    // With a trace from a file the seed only determines the deaths.
+    expect(runs[1]![0]!.report.migrations).not.toBe(runs[1]![1]!.report.migrations)
+  }, 60_000)
+
+  it('plan - prints the cheapest fleet and its confidence, or exits with 1 if there is none', async () => {
+    const load = ['plan', 'workload:random,requests=40,rate=40,input=2000', '--tpot', '40']
+    const fits = await baton(
+      ...load,
+      '--ttft',
+      '400',
+      '--good',
+      '0.9',
+      '--max',
+      '16',
+      '--json',
+      '-',
+    )
+    const { plan, verdict } = JSON.parse(fits.stdout) as {
+      plan: { best: { cost: number }; trials: { meets: boolean; cost: number }[] }
+      verdict: string
+    }
+    expect(verdict).toMatch(/% good; the/)
+    for (const trial of plan.trials)
+      if (trial.meets) expect(trial.cost).toBeGreaterThanOrEqual(plan.best.cost)
+    const none = await baton(...load, '--ttft', '1', '--max', '1', '--seeds', '1').catch(
+      (error: unknown) => error,
+    )
+    expect(none).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('no fleet within') })
+  }, 120_000)
+
+  it.each([
+    [['compare', 'workload:chat', '--policy', 'tea'], 'mode'],
+    [['compare', 'workload:chat', '--policy', 'kv:nonsense=1'], 'nonsense'],
+    [['compare', 'workload:chat', '--fleet', 'agg'], '--workers'],
+    [['compare', 'workload:chat', '--seeds', '0'], '--seeds'],
+    [['plan', 'workload:chat', '--good', '2'], '--good'],
+    [['plan', '-'], 'give a file'],
+    [['compare', '-'], 'give a file'],
+    [['compare', 'workload:chat', '--fleet', 'agg:0'], 'no workers'],
+    [['plan', 'workload:chat', '--html', '/nowhere/p.html'], '--html: /nowhere/p.html'],
+    [['compare', 'workload:chat', '--json', '/nowhere/c.json'], '--json: /nowhere/c.json'],
+    [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],
+    [['plan', 'workload:chat', '--costs', 'gpu=3'], "unknown name 'gpu'"],
+  ])(
+    '%j - is refused in one line',
+    async (args, what) => {
+      await expectRefused(args, what)
+    },
+    30_000,
+  )
+})
