@@ -1,71 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { AGREED, cardOf, RegistryFleet } from '../../../test/frontend/registry-fleet.ts'
+import { card } from '../../../test/frontend/scripted-frontend.ts'
 import { BatonError, workerIdOf } from '../../base/index.ts'
-import type { ModelDifference, WorkerCard } from '../../request/index.ts'
-import type { FleetNews } from './fleet-news.ts'
-import { card, ScriptedFrontend } from '../../../test/frontend/scripted-frontend.ts'
-
-const AGREED = {
-  vocabulary: 'v1',
-  tokenizer: 't1',
-  template: 'c1',
-  checksum: 'sum1',
-} as const
-
-function cardOf(id: number, change: Partial<WorkerCard> = {}): WorkerCard {
-  const usual = card({ kvCacheBlockSize: 16 }, workerIdOf(id))
-  return { ...usual, agreement: AGREED, startedAtEpochMs: id, ...change }
-}
-
-function told(news: FleetNews): string[] {
-  switch (news.kind) {
-    case 'workerJoined':
-      return [`joined ${news.card.workerId}`]
-    case 'workerLeft':
-      return [`left ${news.workerId} ${news.reason}`]
-    case 'workerRefused':
-      return [`refused ${news.card.workerId} ${fields(news.differences)}`]
-    case 'workerUnreachable':
-      return [`unreachable ${news.workerId} ${news.fault.message}`]
-    case 'modelForgotten':
-      return [`forgot ${news.model}`]
-    case 'workerConnected':
-      return []
-  }
-}
-
-class Fleet {
-  readonly news: string[] = []
-  readonly scripted: ScriptedFrontend
-
-  constructor(options: { reportsLinks?: boolean; modelForgetMs?: number } = {}) {
-    const { reportsLinks, modelForgetMs } = options
-    this.scripted = new ScriptedFrontend({
-      empty: true,
-      ...(modelForgetMs === undefined ? {} : { limits: { modelForgetMs } }),
-      options: {
-        ...(reportsLinks === undefined ? {} : { reportsLinks }),
-        fleetObserver: (news) => this.news.push(...told(news)),
-      },
-    })
-  }
-
-  get registry() {
-    return this.scripted.frontend.registry
-  }
-
-  async pass(ms: number): Promise<void> {
-    const { clock } = this.scripted
-    await clock.run(clock.nowMs() + ms)
-  }
-
-  async health() {
-    return (await this.scripted.get('/health')).json
-  }
-}
-
-function fields(differences: readonly ModelDifference[]): string {
-  return differences.map(({ field }) => field).join('+')
-}
+import type { WorkerCard } from '../../request/index.ts'
 
 describe('ModelRegistry - workers under one name have to agree', () => {
   const DIFFERENT: readonly (readonly [string, Partial<WorkerCard>])[] = [
@@ -82,7 +19,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   it.each(DIFFERENT)(
     'another %s - is refused by name and gets no requests',
     async (field, change) => {
-      const fleet = new Fleet()
+      const fleet = new RegistryFleet()
       fleet.registry.workerJoined(cardOf(1))
       fleet.registry.workerJoined(cardOf(2, change))
       expect(fleet.news).toEqual(['joined 1', `refused 2 ${field}`])
@@ -95,7 +32,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   )
 
   it('a fact that one card does not state - is not compared', () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(card({}, workerIdOf(2)))
     fleet.registry.workerJoined(cardOf(3, { agreement: { checksum: 'x' } }))
@@ -103,7 +40,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 
   it('a fact that only a later worker states - applies to those after it', () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     fleet.registry.workerJoined(card({}, workerIdOf(1)))
     fleet.registry.workerJoined(card({ kvCacheBlockSize: 16 }, workerIdOf(2)))
     fleet.registry.workerJoined(card({ kvCacheBlockSize: 32 }, workerIdOf(3)))
@@ -111,7 +48,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 
   it('a worker that changes its card - is accepted or refused anew', () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(2, blocks32))
@@ -127,7 +64,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 
   it('the last of the agreeing workers leaves in order - the refused ones take over', () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(3, blocks32))
@@ -139,7 +76,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 
   it('the last of the agreeing workers dies - the refused ones wait; the first that comes back decides', async () => {
-    const fleet = new Fleet({ modelForgetMs: 500 })
+    const fleet = new RegistryFleet({ modelForgetMs: 500 })
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(2, blocks32))
@@ -153,7 +90,7 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 
   it('the only worker comes back different - a new router is made, and refused workers are checked again', () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(2, blocks32))
@@ -164,116 +101,9 @@ describe('ModelRegistry - workers under one name have to agree', () => {
   })
 })
 
-describe('ModelRegistry - versions of a model side by side', () => {
-  const NEXT = { ...AGREED, weights: 'w2', checksum: 'sum2' }
-  const FIRST = { ...AGREED, weights: 'w1' }
-  const first = (id: number) => cardOf(id, { agreement: FIRST })
-  const next = (id: number, weight?: number) =>
-    cardOf(id, { agreement: NEXT, ...(weight === undefined ? {} : { weight }) })
-  const drawn = (fleet: Fleet, draws: number): Map<string, number> => {
-    const counts = new Map<string, number>()
-    for (let i = 0; i < draws; i++) {
-      const { version } = fleet.registry.ready('storyteller')
-      counts.set(version, (counts.get(version) ?? 0) + 1)
-    }
-    return counts
-  }
-
-  it('a weight - creates a version with its own router', () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 50))
-    expect(fleet.news).toEqual(['joined 1', 'joined 2'])
-    const [old, fresh] = fleet.registry.models
-    expect(old?.router).not.toBe(fresh?.router)
-    expect(fleet.registry.models.map(({ cards }) => cards.map((each) => each.workerId))).toEqual([
-      ['1'],
-      ['2'],
-    ])
-  })
-
-  it("requests - are distributed by weight; an administrator's weight precedes that of the workers", () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 100))
-    const half = drawn(fleet, 2000).get('sum2') ?? 0
-    expect(half).toBeGreaterThan(850)
-    expect(half).toBeLessThan(1150)
-    fleet.registry.setWeight('storyteller', 'sum2', 10)
-    const tenth = drawn(fleet, 2000).get('sum2') ?? 0
-    expect(tenth).toBeGreaterThan(110)
-    expect(tenth).toBeLessThan(260)
-    fleet.registry.setWeight('storyteller', 'sum1', 0)
-    expect(drawn(fleet, 50)).toEqual(new Map([['sum2', 50]]))
-  })
-
-  it('requests of one session - stay with one version', () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 100))
-    const versions = Array.from({ length: 40 }, (_, session) => {
-      const asked = Array.from({ length: 5 }, () =>
-        fleet.registry.ready('storyteller', { sessionId: `s${session}` }),
-      )
-      expect(new Set(asked).size).toBe(1)
-      return asked[0]?.version
-    })
-    expect(new Set(versions).size).toBe(2)
-  })
-
-  it("a request for one worker - gets that worker's version whatever the weights", () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 0))
-    expect(drawn(fleet, 20)).toEqual(new Map([['sum1', 20]]))
-    const asked = fleet.registry.ready('storyteller', { workerId: workerIdOf(2) })
-    expect(asked.version).toBe('sum2')
-  })
-
-  it('a worker without a weight - is refused, and served as soon as an administrator sets one', () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2))
-    expect(fleet.news.at(-1)).toBe('refused 2 model version')
-    fleet.registry.setWeight('storyteller', 'sum2', 100)
-    expect(fleet.news.at(-1)).toBe('joined 2')
-    expect(drawn(fleet, 200).size).toBe(2)
-  })
-
-  it('the old version leaves - the new one gets all requests', () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 1))
-    fleet.registry.workerLeft(workerIdOf(1), 'closed')
-    expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
-    expect(fleet.registry.models.length).toBe(1)
-    expect(fleet.news.at(-1)).toBe('left 1 closed')
-  })
-
-  it('the old version dies - the new one gets all requests, and the old one is forgotten in time', async () => {
-    const fleet = new Fleet({ modelForgetMs: 500 })
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(next(2, 1))
-    fleet.registry.workerLeft(workerIdOf(1), 'expired')
-    expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
-    await fleet.pass(500)
-    expect(fleet.registry.models.map(({ version }) => version)).toEqual(['sum2'])
-    expect(fleet.news.at(-1)).toBe('left 1 expired')
-  })
-
-  it('a worker that comes back as another version - moves to that version', () => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(first(1))
-    fleet.registry.workerJoined(first(3))
-    fleet.registry.workerJoined(next(2, 1))
-    fleet.registry.workerJoined(next(3, 1))
-    expect(fleet.registry.models.map(({ cards }) => cards.length)).toEqual([1, 2])
-  })
-})
-
 describe('ModelRegistry - a model whose last worker has left', () => {
   it('is 503 until it is forgotten, then 404 and gone from every list', async () => {
-    const fleet = new Fleet({ modelForgetMs: 5_000 })
+    const fleet = new RegistryFleet({ modelForgetMs: 5_000 })
     const { scripted, registry } = fleet
     registry.workerJoined(cardOf(1))
     registry.workerLeft(workerIdOf(1), 'closed')
@@ -288,7 +118,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
   })
 
   it('a worker that comes back in time - keeps the model', async () => {
-    const fleet = new Fleet({ modelForgetMs: 5_000 })
+    const fleet = new RegistryFleet({ modelForgetMs: 5_000 })
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerLeft(workerIdOf(1), 'closed')
     await fleet.pass(4_999)
@@ -298,7 +128,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
   })
 
   it('0 - the model is forgotten in the same turn of the clock', async () => {
-    const fleet = new Fleet({ modelForgetMs: 0 })
+    const fleet = new RegistryFleet({ modelForgetMs: 0 })
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerLeft(workerIdOf(1), 'closed')
     await fleet.pass(0)
@@ -306,7 +136,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
   })
 
   it('a request without a model - gets the only remaining one', async () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(2, { engine: { model: 'other', contextLength: 4096 } }))
     const ask = () => fleet.scripted.post('/v1/completions', { prompt: 'hi' })
@@ -316,7 +146,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
   })
 
   it('before the first worker ever - 503 with Retry-After, whatever the name', async () => {
-    const fleet = new Fleet()
+    const fleet = new RegistryFleet()
     for (const reply of [
       await fleet.scripted.chat(),
       await fleet.scripted.chat({ model: 'anything' }),
@@ -330,7 +160,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
 
 describe('ModelRegistry - the first picture of a fleet', () => {
   it('is complete when each listed worker has reported, failed, left or been refused', async () => {
-    const fleet = new Fleet({ reportsLinks: true })
+    const fleet = new RegistryFleet({ reportsLinks: true })
     const ready = async () => {
       const { status, json } = await fleet.scripted.get('/ready')
       return [status, json.reason]
@@ -363,7 +193,7 @@ describe('ModelRegistry - the first picture of a fleet', () => {
   })
 
   it('a fleet without workers, and a program without discovery - are complete at once', async () => {
-    const fleet = new Fleet({ reportsLinks: true })
+    const fleet = new RegistryFleet({ reportsLinks: true })
     const { firstPicture } = fleet.registry
     expect(firstPicture.isComplete).toBe(true)
     firstPicture.look()
@@ -374,7 +204,7 @@ describe('ModelRegistry - the first picture of a fleet', () => {
 
 describe('ModelRegistry - connections', () => {
   it('a worker counts from its connection on, in either order of card and connection', () => {
-    const fleet = new Fleet({ reportsLinks: true })
+    const fleet = new RegistryFleet({ reportsLinks: true })
     fleet.registry.workerJoined(cardOf(1))
     const [model] = fleet.registry.models
     expect([model?.reachable.length, model?.unreachable.length]).toEqual([0, 1])
@@ -386,7 +216,7 @@ describe('ModelRegistry - connections', () => {
   })
 
   it('a lost or refused connection - is named by health and ready, and reported once per reason', async () => {
-    const fleet = new Fleet({ reportsLinks: true })
+    const fleet = new RegistryFleet({ reportsLinks: true })
     const broken = new BatonError('transport.disconnected', 'the peer hung up')
     const wrong = new BatonError('transport.protocol', 'the shared secret differs')
     fleet.registry.workerJoined(cardOf(1))

@@ -1,20 +1,16 @@
-import { createServer, connect } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
-
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import {
+  BareFrontend,
+  cleanups,
+  listen,
+  openHandler,
+  planeTo,
+} from '../../../test/network/tcp-worker-kit.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { BatonError } from '../../base/index.ts'
-import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import { finishChunk } from '../../request/index.ts'
-import {
-  FrameDecoder,
-  FrameWriter,
-  Handshake,
-  TAG,
-  batonLimits,
-  encodeRequest,
-} from '../../wire/index.ts'
-import type { ReplyPort, WorkerHandler } from '../../wire/index.ts'
 import { until } from '../../testing/kv-transport-kit.ts'
 import {
   CollectingSink,
@@ -22,113 +18,9 @@ import {
   countingHandler,
   planeRequest,
 } from '../../testing/request-plane-kit.ts'
+import { TAG, encodeRequest } from '../../wire/index.ts'
 import { TcpRequestPlane } from './tcp-request-plane.ts'
-import type { TcpRequestPlaneOptions } from './tcp-request-plane.ts'
 import { TcpWorkerServer } from './tcp-worker-server.ts'
-import type { TcpWorkerServerOptions } from './tcp-worker-server.ts'
-
-const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
-
-async function listen(options: Partial<TcpWorkerServerOptions> = {}): Promise<TcpWorkerServer> {
-  const server = await TcpWorkerServer.listen({ handler: countingHandler, ...options })
-  cleanups.push(() => server.close())
-  return server
-}
-
-function planeTo(
-  server: { host: string; port: number },
-  options: TcpRequestPlaneOptions = {},
-): TcpRequestPlane {
-  const plane = new TcpRequestPlane({ backoffMsMin: 5, backoffMsMax: 20, ...options })
-  plane.workerJoined({ workerId: WORKER, host: server.host, port: server.port })
-  cleanups.push(() => plane.close())
-  return plane
-}
-
-/** A frontend made of raw frames, to see and send what a real one would not. */
-class BareFrontend {
-  readonly frames: { tag: number; length: number; turn: number }[] = []
-  readonly writer = new FrameWriter()
-  readonly socket: Socket
-  isReady = false
-  isClosed = false
-  turn = 0
-
-  constructor(server: { host: string; port: number }, windowItems = 1_000_000) {
-    const handshake = new Handshake({
-      side: 'initiator',
-      self: {
-        role: 'frontend',
-        software: '',
-        capabilities: [],
-        limits: { streamWindowItems: windowItems },
-      },
-      nonce: new Uint8Array(16),
-    })
-    const decoder = new FrameDecoder(batonLimits(), {
-      onFrame: (tag, bytes, start, end) => {
-        if (handshake.isReady) this.frames.push({ tag, length: end - start, turn: this.turn })
-        else handshake.onFrame(tag, bytes, start, end, this.writer)
-        this.isReady = handshake.isReady
-      },
-    })
-    this.socket = connect({ host: server.host, port: server.port, noDelay: true })
-    this.socket.on('data', (piece: Buffer) => {
-      this.turn += 1
-      decoder.push(piece)
-      this.flush()
-    })
-    this.socket.on('close', () => (this.isClosed = true))
-    this.socket.on('error', () => undefined)
-    handshake.begin(this.writer)
-    this.flush()
-    cleanups.push(() => this.socket.destroy())
-  }
-
-  flush(): void {
-    const bytes = this.writer.take()
-    if (bytes) this.socket.write(bytes)
-  }
-}
-
-function openHandler(): WorkerHandler & { replies: ReplyPort[]; cancels: string[] } {
-  const replies: ReplyPort[] = []
-  const cancels: string[] = []
-  return {
-    replies,
-    cancels,
-    serve: (_request, reply) => {
-      replies.push(reply)
-      return { cancel: (kind) => void cancels.push(kind), drop: () => void cancels.push('drop') }
-    },
-  }
-}
-
-const stored = (sequence: number, first = 1): KvEventBatch => ({
-  sequence,
-  dpRank: 0,
-  events: [
-    {
-      kind: 'stored',
-      parent: null,
-      hashes: Uint32Array.of(first, 0),
-      localHashes: new Uint32Array(0),
-      tier: 'device',
-    },
-  ],
-})
-
-const LOAD: LoadReport = {
-  dpRank: 0,
-  activeBlocks: 1,
-  totalBlocks: 2,
-  runningRequests: 3,
-  queuedRequests: 4,
-  prefillTokensInFlight: 5,
-}
 
 describe('worker server over TCP', () => {
   it('tokens - one frame per engine step for all streams', async () => {
@@ -185,108 +77,6 @@ describe('worker server over TCP', () => {
     reply.chunk(finishChunk('length'))
     await sink.ended
     expect(sink.tokens).toEqual([...Array(20_000).keys()])
-  })
-
-  it('KV events and load - reach every frontend in order; a late one starts with a snapshot', async () => {
-    const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
-    const handler = { ...countingHandler, kvSnapshot: () => [snapshot] }
-    const server = await listen({ handler })
-    const seen: number[][] = [[], []]
-    const loads: LoadReport[][] = [[], []]
-    for (const [i, events] of seen.entries()) {
-      planeTo(server, {
-        onKvEvents: (_id, batch) => events.push(batch.sequence),
-        onLoad: (_id, report) => loads[i]?.push(report),
-      })
-    }
-    await until('snapshots', () => seen.every((events) => events.length === 1))
-    server.publishKvEvents(stored(3))
-    server.publishKvEvents(stored(4))
-    server.publishLoad({ ...LOAD, queuedRequests: 9 })
-    server.publishLoad(LOAD)
-    server.publishLoad({ ...LOAD, dpRank: 1 })
-    await until('all', () => [...seen, ...loads].every((all, i) => all.length === (i < 2 ? 3 : 2)))
-    expect(seen).toEqual([
-      [2, 3, 4],
-      [2, 3, 4],
-    ])
-    const other = { ...LOAD, dpRank: 1 }
-    expect(loads).toEqual([
-      [LOAD, other],
-      [LOAD, other],
-    ])
-  })
-
-  it('load - a late frontend gets the newest report even if it does not change any more', async () => {
-    const server = await listen({ handler: { ...countingHandler, loadSnapshot: () => [LOAD] } })
-    const loads: LoadReport[] = []
-    planeTo(server, { onKvEvents: () => undefined, onLoad: (_id, report) => loads.push(report) })
-    await until('load', () => loads.length === 1)
-    expect(loads).toEqual([LOAD])
-  })
-
-  it('a late frontend - is told once per connection that snapshot and loads are complete', async () => {
-    const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
-    const told: string[] = []
-    const server = await listen({
-      handler: { ...countingHandler, kvSnapshot: () => [snapshot], loadSnapshot: () => [LOAD] },
-    })
-    planeTo(server, {
-      timing: { pingEveryMs: 5, silenceMs: 20_000, handshakeMs: 5_000 },
-      onConnected: () => told.push('connected'),
-      onKvEvents: (_id, { sequence }) => told.push(`events ${sequence}`),
-      onLoad: () => told.push('load'),
-      onCaughtUp: () => told.push('caught up'),
-    })
-    await until('all', () => told.includes('caught up'))
-    server.publishKvEvents(stored(3))
-    await until('what comes later', () => told.includes('events 3'))
-    expect(told).toEqual(['connected', 'events 2', 'load', 'caught up', 'events 3'])
-  })
-
-  it('KV events - all are sent again to a frontend that learns of a changed card', async () => {
-    const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
-    const server = await listen({ handler: { ...countingHandler, kvSnapshot: () => [snapshot] } })
-    let snapshots = 0
-    const plane = planeTo(server, { onKvEvents: () => (snapshots += 1) })
-    await until('the first', () => snapshots === 1)
-    plane.workerJoined({ workerId: WORKER, host: server.host, port: server.port })
-    await until('another', () => snapshots === 2)
-  })
-
-  it('KV events - after a gap nothing is delivered until a complete snapshot', async () => {
-    let last = 0
-    const kvSnapshot = (): KvEventBatch[] => [{ ...stored(last), events: [{ kind: 'cleared' }] }]
-    const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
-    const seen: string[] = []
-    planeTo(server, {
-      onKvEvents: (_id, batch) => seen.push(`${batch.sequence} ${batch.events[0]?.kind}`),
-    })
-    await until('snapshot', () => seen.length === 1)
-    server.publishKvEvents(stored((last = 1)))
-    last = 3
-    server.publishKvEvents(stored(3))
-    await until('events', () => seen.length === 3)
-    expect(seen).toEqual(['0 cleared', '1 stored', '3 cleared'])
-  })
-
-  it('KV events - a batch that was partly refused is followed by a snapshot', async () => {
-    const kvSnapshot = (): KvEventBatch[] => [{ ...stored(2), events: [{ kind: 'cleared' }] }]
-    const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
-    const seen: (string | undefined)[] = []
-    const asked: number[] = []
-    planeTo(server, {
-      onKvEvents: (_id, batch) => seen.push(batch.events[0]?.kind),
-      wantsKvSnapshot: (_id, dpRank) => {
-        asked.push(dpRank)
-        return asked.length === 2
-      },
-    })
-    await until('snapshot', () => seen.length === 1)
-    server.publishKvEvents(stored(3))
-    await until('the second snapshot', () => seen.length === 3)
-    expect(seen).toEqual(['cleared', 'stored', 'cleared'])
-    expect(asked).toEqual([0, 0, 0])
   })
 
   it('a frontend that vanishes - its requests are dropped, not killed, and no others', async () => {
