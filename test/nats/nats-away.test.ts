@@ -73,7 +73,7 @@ describe('NATS is away at the start', () => {
     },
   )
 
-  it.skipIf(NATS_VERSION === null)('they meet when it comes', async () => {
+  it.skipIf(NATS_VERSION === null)('they meet when the server starts', async () => {
     const server = await NatsServer.start()
     onTestFinished(() => server.close())
     await server.kill()
