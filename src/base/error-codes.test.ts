@@ -23,7 +23,7 @@ const STATUS: Readonly<Record<ErrorClass, readonly number[]>> = {
   Internal: [500],
 }
 
-/** Where the same request may fare better later. */
+/** Classes whose requests may succeed if they are sent again later. */
 const RETRYABLE = new Set<ErrorClass>([
   'RateLimited',
   'CapacityExhausted',

@@ -117,7 +117,7 @@ describe('handshake', () => {
     left.take()
     left.decoder.push(old.take()!)
     expect(left.handshake.isReady).toBe(true)
-    // Its own proof goes out all the same.
+    // It still sends its own proof.
     expect(left.take().length).toBe(8 + 32)
   })
 

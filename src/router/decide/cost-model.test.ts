@@ -107,7 +107,7 @@ describe('KvRouter: cost in milliseconds', () => {
       expect(values['later']).toBeGreaterThan(0)
       expect(cost).toBeCloseTo(sum, 6)
     }
-    // Its own place among those that are bound to a rank is no reason to leave it.
+    // The session's own binding to the rank does not count against the rank.
     const laterOn = (id: string) => candidates.find((one) => one.workerId === id)?.terms['later']
     expect(laterOn('2')).toBeGreaterThan(1 + (laterOn('1') ?? Infinity))
   })

@@ -125,7 +125,7 @@ describe('KvRouter: recorded selection service', () => {
       }
 
       function hints(step: Step): RoutingHints {
-        // That version takes only these two from a request; Baton honours all, so the others are left out here.
+        // The recorded version accepts only these two overrides; Baton accepts all, so the others are omitted here.
         const { assume_kv_reuse: reuse, track_prefill_tokens: track } = step.override ?? {}
         const overrides: RouterOverrides = {
           ...(reuse === undefined ? {} : { assumeKvReuse: Boolean(reuse) }),

@@ -37,7 +37,7 @@ const LATER = 1
 const OPEN = 1
 const FOUND = 2
 
-/** Where a prompt stands in its session. */
+/** The turn of a session that a prompt is. */
 export interface Turn {
   readonly kind: number
   /** Mark of the session's previous turn; −1: there is none. */

@@ -14,7 +14,7 @@ interface Entry {
 export class PromptHasher {
   /** The legs of a request share the token array, so the array is the key; the entry is collected with it. */
   readonly #known = new WeakMap<Uint32Array, Entry>()
-  /** Of a request with one leg nobody asks again later, and a weak map costs a part of each collection. */
+  /** The last aggregated request: it has one leg and is not hashed again later, and WeakMap entries slow down each GC. */
   #last: Entry | null = null
 
   hash(request: GenerateRequest, blockSize: number, phase: Phase): BlockHashes {

@@ -53,7 +53,7 @@ describe('RankBacklog', () => {
     const load = backlog()
     send(load, 30, 0, { stepMs: 10 })
     expect(load.joinShare(0, 0)).toBe(1)
-    // Of its 30 ms, 20 are what every step takes that computes prompts.
+    // 20 of its 30 ms are the fixed cost of a prefill step.
     expect(load.waitMs(0, 0, 20)).toBe(10)
     expect(load.joinShare(0, 5)).toBe(0.5)
     expect(load.waitMs(0, 5, 20)).toBe(0.5 * 25 + 0.5 * 10)

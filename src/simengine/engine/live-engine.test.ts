@@ -135,7 +135,7 @@ describe('SimEngine - random clients', () => {
 describe('SimEngine - timers with a resolution of a millisecond', () => {
   it('a request during the last fraction of a step - waits for its end', async () => {
     const clock = new VirtualClock()
-    // As the operating system's: a fraction of a millisecond is cut off, so a timer may fire before its time.
+    // Like the operating system's timers: fractions of a millisecond are cut off, so a timer may fire early.
     const early: Clock = {
       nowMs: () => clock.nowMs(),
       epochMs: () => clock.epochMs(),
