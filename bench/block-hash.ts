@@ -1,6 +1,6 @@
 /**
- * The cost of hashing a prompt: local and sequence hashes of 8,192 and 131,072 tokens, beside @node-rs/xxhash with
- * the same two hashes per block.
+ * The cost of hashing a prompt: local and sequence hashes of 8,192 and 131,072 tokens, compared with
+ * @node-rs/xxhash, which computes the same two hashes per block.
  *
  * npx tsx bench/block-hash.ts
  */

@@ -1,11 +1,11 @@
 /**
- * Two builds of Baton beside each other, in turns with prompts that never repeat: what a change does to the frontend's CPU per
- * request. A machine that others use as well gives figures that differ from minute to minute; the ratio of turns holds.
+ * Compares the frontend's CPU per request of two builds of Baton, which take turns on prompts that never repeat. On a
+ * shared machine absolute figures change from minute to minute; the ratio of adjacent turns is stable.
  *
- *   npx tsx bench/builds.ts --beside DIR [--forward] [--prefill 0|1] [--workload n16|s16x1|p64] [--turns 8] [--seconds 2]
+ *   npx tsx bench/builds.ts --against DIR [--forward] [--prefill 0|1] [--workload n16|s16x1|p64] [--turns 8] [--seconds 2]
  *
- * DIR is another checkout that has been built. With `--forward` both stand in front of two trivial upstreams, else each has
- * two simulated workers.
+ * DIR is another checkout that has been built. With `--forward` both builds forward to two trivial upstreams, otherwise
+ * each has two simulated workers.
  */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -18,7 +18,7 @@ import { WARM_UP, WORKLOADS } from './load/workloads.ts'
 
 const { values } = parseArgs({
   options: {
-    beside: { type: 'string', default: '' },
+    against: { type: 'string', default: '' },
     forward: { type: 'boolean', default: false },
     prefill: { type: 'string', default: '0' },
     workload: { type: 'string', default: 'n16' },
@@ -30,7 +30,8 @@ const WARM_UP_SECONDS = 20
 /** Milliseconds between the tokens of a paced upstream. */
 const ITL_MS = 10
 const workload = WORKLOADS.find(({ name }) => name === values.workload)
-if (values.beside === '' || workload === undefined) throw new Error('give --beside and a workload')
+if (values.against === '' || workload === undefined)
+  throw new Error('give --against and a workload')
 
 const itlMs = workload.paced ? ITL_MS : 0
 const upstreams = values.forward ? [await startUpstream(itlMs), await startUpstream(itlMs)] : []
@@ -50,7 +51,7 @@ async function started(folder: string): Promise<RunningServer> {
 }
 
 const builds = [
-  { name: values.beside, server: await started(values.beside), micros: [] as number[] },
+  { name: values.against, server: await started(values.against), micros: [] as number[] },
   { name: 'this build', server: await started('.'), micros: [] as number[] },
 ]
 for (const { server } of [...builds, ...builds]) {

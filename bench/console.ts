@@ -1,7 +1,7 @@
 /**
- * What an open console costs a frontend that has many workers and much to do: CPU with nobody, one page and
- * as many pages as may look, and what one picture of the fleet takes. Workers and requests are made up; the log, the feed and the view of
- * the fleet are the frontend's own.
+ * Cost of an open console for a busy frontend with many workers: CPU with no page, one page and the maximum number of
+ * pages, and CPU and bytes of one snapshot of the fleet. Workers and requests are generated; the request log, the event
+ * feed and the fleet view are the frontend's own code.
  *
  *   npx tsx bench/console.ts [--workers 10000] [--requests 5000] [--seconds 8]
  */

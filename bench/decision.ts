@@ -1,10 +1,11 @@
 /**
- * What does one routing decision cost? An 8,192-token prompt (512 blocks of 16), at 10 to 10,000 workers with four
- * active requests each; prompts share 32 blocks with everybody, the index knows the prompt on a tenth or all workers.
+ * Cost of one routing decision for a prompt of 8,192 tokens (512 blocks of 16) with 10 to 10,000 workers that have four
+ * active requests each. All prompts share 32 blocks; the prompt is cached on a tenth of the workers or on all.
  *
- * Prints medians in microseconds of: hashing, the whole decision (hash, find, loads, cost, pick, record), loads and
- * selection alone (the prompt's hashes are known, nothing in the index), booking and freeing; and beside it the plain
- * way, which gathers every worker's load from its own map for each decision.
+ * Prints medians in microseconds of: hashing; the whole decision (hash, find, loads, cost, pick, record); loads and
+ * selection alone (hashes known, empty index); reserving and releasing. The baseline is a straightforward
+ * implementation
+ * that reads every worker's load from a map of its own for each decision.
  *
  *   npx tsx bench/decision.ts [--cost time|blocks] [--workers 10,100,1000,10000]
  */

@@ -1,13 +1,14 @@
 /**
- * What the llama.cpp engine costs: tokens/s and CPU per token, alone in a process and served, and beside llama.cpp's own
- * server in the same run.
+ * Cost of the llama.cpp engine: tokens/s and CPU per token, alone in a process and behind `baton serve`, compared with
+ * llama.cpp's own server in the same run.
  *
  *   npx tsx bench/engine.ts [--only alone|served] [--llama-server DIR] [--threads 1] [--streams 1,8,32]
- *                           [--prompts 100,500,1400] [--batching auto] [--model file.gguf] [--fast] [--warm-up 0]
+ *     [--prompts 100,500,1400] [--batching auto] [--model file.gguf] [--fast] [--warm-up 0]
  *
- * `--llama-server` names a folder with `venv/bin/python` that has the wheel `xllamacpp`. Each request has a prompt of its
- * own. CPU is that of all processes of a server, without the load generator. `--warm-up` short requests of both servers come first:
- * code that V8 still compiles is in the figures without.
+ * `--llama-server` names a folder with a `venv/bin/python` that has the wheel `xllamacpp`. Every request has a
+ * different
+ * prompt. CPU is that of all processes of a server, without the load generator. `--warm-up` is the number of short
+ * requests that both servers get first; without them the figures include the time in which V8 compiles code.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
  * The cost of exact batching in the llama.cpp engine: time to first token by prompt length, and decode speed by
- * requests in flight, with `batching: 'exact'` beside `batching: 'throughput'`, in turns in one run.
+ * requests in flight, with `batching: 'exact'` and with `batching: 'throughput'`, in turns in one run.
  *
  * npx tsx bench/exactness-cost.ts [--model path.gguf] [--rounds 15]
  */

@@ -1,10 +1,10 @@
 /**
- * What do KV-aware routing and disaggregation bring to a fleet? The real router in front of simulated workers, the same
- * requests for each way of serving, in virtual time.
+ * Benefit of KV-aware routing and disaggregation for a fleet: the real router in front of simulated workers, the same
+ * requests for each configuration, in virtual time.
  *
  *   npx tsx bench/fleet.ts [--trace conversation_trace.jsonl] [--limit 2000] [--workers 8] [--speedup 1] [--spread] [--json]
  *
- * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids). Without one, a made-up
+ * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids). Without a trace a generated
  * workload with shared prefixes is used.
  */
 import { readFileSync } from 'node:fs'

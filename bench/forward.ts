@@ -1,8 +1,9 @@
 /**
- * What passing a request through costs: CPU per request and per paced token, TTFT added, memory, in front of two trivial
- * upstreams, in one run with the upstream alone and with other routers where they are installed.
+ * Cost of forwarding a request: CPU per request and per paced token, added TTFT, and memory, in front of two trivial
+ * upstreams. The upstream alone and other installed routers are measured in the same run.
  *
- *   npx tsx bench/forward.ts [--seconds 4] [--rounds 1] [--nginx [PATH]] [--vllm-router VENV] [--sglang-router VENV] [--cells n16,p128] [--json out.json]
+ *   npx tsx bench/forward.ts [--seconds 4] [--rounds 1] [--nginx [PATH]] [--vllm-router VENV] [--sglang-router VENV]
+ *     [--cells n16,p128] [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -1,14 +1,18 @@
 /**
- * Whether several frontends decide as well as one: the same requests, at the same times, over 1, 2 and 4 `baton frontend` and
- * the same number of fresh workers of the simulated engine; reuse (prompt tokens found cached) and time to the first token.
+ * Whether several frontends route as well as one: the same requests at the same times to 1, 2 and 4 `baton frontend`
+ * processes with the same number of new simulated workers; prints reuse (share of prompt tokens found cached) and TTFT.
  *
- *   npm run build && npx tsx bench/frontend-quality.ts [--frontends 1,2,4] [--requests 400] [--rate 16] [--workers 4] [--rounds 1]
+ *   npm run build && npx tsx bench/frontend-quality.ts [--frontends 1,2,4] [--requests 400] [--rate 16] [--workers 4]
+ *     [--rounds 1]
  *
- * The load is moderate, so that two cores suffice and a frontend's own work is no part of what is compared. Requests go to the
- * frontends in turn, each over a connection of its own, as a balancer would spread them.
+ * The load is moderate, so that two cores suffice and the frontends' own CPU time does not affect the comparison.
+ * Requests
+ * go to the frontends in turn, each over a new connection, as with a load balancer.
  *
- * A mean of some 40 ms is moved by a few requests that a busy machine holds up for half a second. `stalls` says how long this
- * program itself stood still at most: with more than some 20 ms the means of that run compare machines, not decisions.
+ * A mean of about 40 ms is changed by a few requests that a busy machine delays by half a second. `stalls` is the
+ * longest
+ * time for which this program itself was stopped: above about 20 ms the means of the run reflect the machine instead of
+ * the routing.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

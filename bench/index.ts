@@ -1,21 +1,21 @@
 /**
- * How fast is the prefix index? Replays a trace against it, and a part of it against a `Map`-based radix tree.
+ * Speed of the prefix index: replays a trace against it, and a part of the trace against a radix tree of `Map`s.
  *
  *   node --expose-gc --import tsx bench/index.ts TRACE [--workers 8,64,1000] [--policy hash,sticky]
  *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--requests N] [--map-requests N]
- *     [--beside MODULE] [--verify] [--repeat N] [--best]
+ *     [--against MODULE] [--verify] [--repeat N] [--best]
  *   node --expose-gc --import tsx bench/index.ts --stall
  *   node --expose-gc --import tsx bench/index.ts --loads short,one,random,holders (or all)
  *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
- * `--best` takes for every single request its fastest round, instead of the median of whole rounds: for a machine
- *   that others use as well.
- * `--requests` replays the first ones only; `--map-requests` says how many the `Map` tree gets (0: none), which takes
- *   about a microsecond per block; the index gets the same ones once more for the ratio.
- * `--beside` names a module that exports `createSubject(workers)`, see `Subject`: another index, in turns with this one.
- * `--verify` prints the digest of all decisions and the checksum of all scores (slow).
- * `--loads` plays short chains, one-block events, removals of single blocks in no order, many holders of one prefix.
- * `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
+ * - `--best` uses the fastest round of every single request instead of the median of whole rounds; for shared machines.
+ * - `--requests` replays only the first N; `--map-requests` is the number for the `Map` tree (0: none), which takes
+ *   about a microsecond per block. The index gets the same requests once more to compute the ratio.
+ * - `--against` names a module that exports `createSubject(workers)` (see `Subject`): another index, in turns with this
+ *   one.
+ * - `--verify` prints the digest of all decisions and the checksum of all scores (slow).
+ * - `--loads` runs short chains, one-block events, random removals of single blocks, and many holders of one prefix.
+ * - `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -43,7 +43,7 @@ const { values: flags, positionals } = parseArgs({
     removal: { type: 'string', default: 'descending' },
     requests: { type: 'string' },
     'map-requests': { type: 'string', default: '600' },
-    beside: { type: 'string' },
+    against: { type: 'string' },
     repeat: { type: 'string', default: '3' },
     best: { type: 'boolean', default: false },
     'no-find': { type: 'boolean', default: false },
@@ -138,8 +138,8 @@ async function benchTrace(tracePath: string): Promise<void> {
   const trace = readTrace(tracePath)
   const rounds = Number(flags.repeat)
   const creates: Create[] = [typedArrays]
-  if (flags.beside !== undefined) {
-    const module: unknown = await import(pathToFileURL(resolve(flags.beside)).href)
+  if (flags.against !== undefined) {
+    const module: unknown = await import(pathToFileURL(resolve(flags.against)).href)
     creates.push((module as { createSubject: Create }).createSubject)
   }
   console.log(

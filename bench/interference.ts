@@ -1,10 +1,11 @@
 /**
- * The reason for all this: how much does a long prompt disturb the tokens of others?
+ * How much long prompts delay the tokens of other requests, with and without disaggregation.
  *
- * Four streams decode while prompts of about 2,000 tokens keep arriving, with the real engine: two workers that do both
- * against one prefill and one decode worker, turn by turn in one run.
+ * Four streams decode while prompts of about 2,000 tokens keep arriving at the real engine. Two aggregated workers are
+ * compared with one prefill and one decode worker; both take turns in one run.
  *
- *   npx tsx bench/interference.ts [--seconds 8] [--rounds 3] [--every-ms 400] [--svg docs/interference.svg] [--json out.json]
+ *   npx tsx bench/interference.ts [--seconds 8] [--rounds 3] [--every-ms 400] [--svg docs/interference.svg]
+ *     [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -1,18 +1,21 @@
 /**
- * What happens to a fleet that is asked for more than it can do? Two simulated workers at their real pace, 1, 2, 5 and 10
- * times the requests that they can serve (Poisson, open loop, streams), by one and by two frontends that share them.
+ * Behaviour of a fleet under overload: two simulated workers at real speed get 1, 2, 5 and 10 times their capacity
+ * (Poisson arrivals, open loop, streams), through one frontend and through two that share the workers.
  *
  *   npm run build && npx tsx bench/overload.ts [--seconds 10] [--times 1,2,5,10] [--frontends 1,2] [--patience 10]
  *
- * Prints for each: the goodput (answers that were complete; a client leaves when its first token takes longer than
- * `--patience` seconds) as a share of what was offered or of the capacity, whichever is less; how many were refused and
- * how many of them with Retry-After, who gave up, TTFT of the accepted, how long after the load has fallen to half the
- * capacity five requests in a row have their first tokens as a fleet gives them that has known that load only, and the
- * share of a core that this program and the first frontend took: near 100 % the figures are about them. The capacity is measured
- * before and after each load, because the pace of simulated workers follows that of a machine that does other things.
+ * Prints for each load:
+ * - goodput: complete answers as a share of the offered load or of the capacity, whichever is less; a client
+ *   disconnects if its first token takes longer than `--patience` seconds
+ * - refused requests, how many of them had Retry-After, clients that gave up, and TTFT of accepted requests
+ * - recovery: after the load has fallen to half the capacity, the time until five consecutive requests have the TTFT of
+ *   a fleet that never had more than this load
+ * - CPU of this program and of the first frontend, as a share of a core; near 100 % they limit the result
  *
- * Answers are half to one and a half times as long as the mean: equal ones let whole batches begin and end together in a
- * closed loop, which is a quarter faster than requests that come at their own times ever get from these engines.
+ * The capacity is measured before and after each load, because the speed of simulated workers depends on other load on
+ * the machine. Answer lengths are 0.5 to 1.5 times the mean: with equal lengths whole batches would start and end
+ * together
+ * in a closed loop, which is 25 % faster than these engines are with independent arrivals.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent, request as httpRequest } from 'node:http'

@@ -1,16 +1,17 @@
 /**
- * How good are the router's decisions? One trace, every way of choosing a worker, with memory for all of its KV and with
- * far too little: the real router in front of simulated workers, in virtual time. Prints one table.
+ * Quality of routing decisions: one trace, every routing mode, with memory for all KV and with far too little. The real
+ * router in front of simulated workers, in virtual time. Prints one table.
  *
  *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 3000] [--workers 8] [--speedup 1] [--ample 262144]
  *     [--scarce 8192] [--modes kv,round-robin,random,least-loaded,power-of-two]
  *     [--options '{"prefillLoadScale":1}'] [--event-delay 1] [--json]
  *
- * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); without one a made-up
- * workload is used. Requests of one timestamp are spread up to the next one. `--limit 0` takes all requests.
+ * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); without one a generated
+ * workload is used. Requests with the same timestamp are spread up to the next one. `--limit 0` uses all requests.
  *
- * Reuse counts blocks of 512 tokens, a block by the share of its tokens that was found; "ideal" is what one endless
- * cache finds, "one cache" what a single LRU cache finds that is as large as all workers together.
+ * Reuse is counted in blocks of 512 tokens, each weighted by the share of its tokens that was found. "ideal" is the
+ * reuse
+ * of an infinite cache, "one cache" that of a single LRU cache as large as all workers together.
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

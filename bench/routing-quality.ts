@@ -1,13 +1,15 @@
 /**
- * Does thinking in milliseconds choose better workers? Every load of `routing/loads.ts`, every way of `routing/policies.ts`,
- * paired over seeds: the real router in front of simulated workers, in virtual time. Prints the matrix of
- * docs/routing-quality.md.
+ * Compares routing policies, above all costs in milliseconds with costs in blocks: every load of `routing/loads.ts`
+ * with
+ * every policy of `routing/policies.ts`, paired over seeds. The real router in front of simulated workers, in virtual
+ * time.
+ * Prints the matrix of docs/routing-quality.md.
  *
  *   npx tsx bench/routing-quality.ts [--trace conversation_trace.jsonl] [--seeds 3] [--requests 800] [--quick]
- *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--beside FILE]
+ *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--earlier FILE]
  *
- * The trace (Mooncake's format) may also be named by BATON_CONVERSATION_TRACE; without one its loads are left out.
- * `--beside` takes figures of ways that were not run from an earlier `--json`.
+ * The trace (Mooncake's format) may also be set by BATON_CONVERSATION_TRACE; without one its loads are skipped.
+ * `--earlier` names the `--json` output of an earlier run, from which results of policies that are not run are taken.
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -34,7 +36,7 @@ const { values } = parseArgs({
     policies: { type: 'string', default: Object.keys(POLICIES).join(',') },
     jobs: { type: 'string', default: String(availableParallelism()) },
     json: { type: 'string' },
-    beside: { type: 'string' },
+    earlier: { type: 'string' },
   },
 })
 if (values.trace !== undefined) process.env['BATON_CONVERSATION_TRACE'] = resolve(values.trace)
@@ -55,8 +57,8 @@ const orders: CellOrder[] = chosen.flatMap((load) =>
 )
 
 const cells: Record<string, Record<string, CellFigures[]>> = {}
-if (values.beside !== undefined && existsSync(values.beside))
-  Object.assign(cells, JSON.parse(readFileSync(values.beside, 'utf8')))
+if (values.earlier !== undefined && existsSync(values.earlier))
+  Object.assign(cells, JSON.parse(readFileSync(values.earlier, 'utf8')))
 const labelOf = (load: number): string => `${loads[load]!.name}, ${loads[load]!.workers}`
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))

@@ -1,11 +1,12 @@
 /**
- * What serving costs: TTFT, ITL, tokens/s, req/s and CPU µs per request and per streamed token, of the frontend process
- * and of the workers, aggregated and disaggregated, beside a bare node:http server that writes the same bytes.
+ * Cost of serving: TTFT, ITL, tokens/s, requests/s, and CPU µs per request and per streamed token of the frontend
+ * process
+ * and the workers, aggregated and disaggregated, compared with a bare node:http server that writes the same bytes.
  *
  *   npx tsx bench/serve.ts [--seconds 5] [--json out.json] [--only s16x1,p64] [--engine sim|llamacpp]
  *
- * The workloads and the reference figures are those of Dynamo 1.6.1 on such a machine (two cores, shared with the load
- * generator): docs/performance.md. CPU is the operating system's own accounting of each process.
+ * The workloads and reference figures are those of Dynamo 1.6.1 on a similar machine (two cores, shared with the load
+ * generator): docs/performance.md. CPU is the operating system's accounting of each process.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -1,13 +1,13 @@
 /**
- * How fast is the laboratory? Requests per CPU second and peak memory of whole fleets in virtual time, each in a process
- * of its own; and of the fleet under faults that `src/sim/fleet/faults.test.ts` runs ten times.
+ * Speed of the simulator: requests per CPU second and peak memory of whole fleets in virtual time, each in its own
+ * process; and of the fleet with faults that `src/sim/fleet/faults.test.ts` runs ten times.
  *
  *   npx tsx bench/sim.ts [conversation_trace.jsonl] [--workers 10,100,1000,10000] [--limit 0] [--faults 10000] [--mode kv]
  *
- * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); requests of one timestamp are
- * spread up to the next one. Without a trace a made-up workload of 12,000 requests is used. `--limit 0` takes all.
- * CPU is that of all threads of the process, compiling and collecting garbage included; reading the trace is not. The
- * code runs bundled, as the program does. `--profile DIR` leaves a CPU profile of each case there.
+ * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); requests with the same
+ * timestamp are spread up to the next one. Without a trace a generated workload of 12,000 requests is used. `--limit 0`
+ * uses all requests. CPU is that of all threads of the process, with compilation and garbage collection but without
+ * reading the trace. The code runs bundled, like the program. `--profile DIR` writes a CPU profile of each case.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'

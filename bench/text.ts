@@ -1,9 +1,12 @@
 /**
- * What does text cost? A chat prompt of 8,000 words (template and tokenizer, warm and with every word new), and the
- * way back per token: detokeniser, four stop strings, reasoning and tool-call parsers. The baseline of the first is
- * the library `@huggingface/tokenizers` on the same file, of the second its `decode` of one token.
+ * Cost of text processing: a chat prompt of 8,000 words (template and tokenizer, with known and with new words), and
+ * per
+ * output token the detokeniser, four stop strings, and the reasoning and tool-call parsers. Baselines: the library
+ * `@huggingface/tokenizers` with the same file, and its `decode` of one token.
  *
- * Prints medians of the rounds and the ratio in this run. Run: npx tsx bench/text.ts [--rounds 15]
+ * Prints medians of the rounds and the ratio in this run.
+ *
+ *   npx tsx bench/text.ts [--rounds 15]
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

@@ -1,16 +1,17 @@
 /**
- * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
+ * Speed of KV and token transfers between two processes of this machine, each compared with a baseline in the same run.
  *
  *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|memory|hand-over|stages] [--kind tcp]
  *
- * KV: pulls of 1 MB … 1 GB in blocks of 1 MB, against a bare socket that moves the same bytes in
- * the same pieces and reads them straight into memory of the same kind, and against memcpy (`transfer/kv-speed.ts`).
- * Blocks go into the store that engines have, which uses memory again; `fresh` is with memory that the process has never
- * touched; `checked` has the checksums that are on by default (`--kv-checksums`), with the sender's part known from before, or `new`.
- * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a bare socket.
- * Memory: what it costs a pull that its memory was never touched, in turns with memory made ahead (`transfer/pull-memory.ts`).
- * Stages: what each step of a hand-over takes, one after the other (`transfer/stages.ts`).
- * Hand-over: on the real engine, what lies between the end of the prefill and the first token of the decode worker.
+ * - KV: pulls of 1 MB to 1 GB in blocks of 1 MB, compared with a bare socket that moves the same bytes in the same
+ *   pieces into memory of the same kind, and with memcpy (`transfer/kv-speed.ts`). Blocks go into the engines' store,
+ *   which reuses memory; `fresh` uses memory that the process has never touched; `checked` has checksums, which are on
+ *   by default (`--kv-checksums`), computed by the sender in advance, or (`new`) during the pull.
+ * - Tokens: TOKENS frames of 64 streams from worker to sink, compared with the same bytes through a bare socket.
+ * - Memory: the cost of untouched memory for a pull, in turns with memory prepared in advance
+ *   (`transfer/pull-memory.ts`).
+ * - Stages: the time of each step of a hand-over, one after the other (`transfer/stages.ts`).
+ * - Hand-over: with the real engine, the time from the end of the prefill to the first token of the decode worker.
  */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'

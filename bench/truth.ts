@@ -1,16 +1,17 @@
 /**
- * Is the laboratory true? The same requests in the laboratory and
+ * Accuracy of the simulator: the same requests in the simulator and on another system:
  *
- *   live    on `baton serve --engine sim`, which computes at its real pace
- *   engine  on `baton serve --engine llamacpp`, with the timing that `baton profile` measured there just before
- *   dynamo  in Dynamo's own replay (`--dynamo PYTHON`: a Python that has the package ai-dynamo)
+ *   live    `baton serve --engine sim`, which computes in real time
+ *   engine  `baton serve --engine llamacpp`, with the timing that `baton profile` measured there just before
+ *   dynamo  Dynamo's own replay (`--dynamo PYTHON`: a Python that has the package ai-dynamo)
  *
- *   npm run build && npx tsx bench/truth.ts [live] [engine] [dynamo] [--repeats 1] [--dynamo PYTHON] [--trace FILE] [--model FILE.gguf]
- *     [--folder DIR]
+ *   npm run build && npx tsx bench/truth.ts [live] [engine] [dynamo] [--repeats 1] [--dynamo PYTHON] [--trace FILE]
+ *     [--model FILE.gguf] [--folder DIR]
  *
- * Each load is sent with `baton bench` and simulated with `baton replay`, as a user would. What was measured live is kept
- * in the folder and not measured again: so a comparison can be repeated, and a measurement goes on where it was cut off.
- * Exit code 1: a difference is over its limit.
+ * Each load is sent with `baton bench` and simulated with `baton replay`, as a user would. Live measurements are kept
+ * in
+ * the folder and not repeated, so that a comparison can be repeated and an interrupted run continues.
+ * Exit code 1: a difference exceeds its limit.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,10 +1,10 @@
 /**
- * `npm test`: builds, then runs the tests beside the other checks, one of which runs at a time. Arguments go to vitest. Tests
- * run on what was built, not on the sources: that is two thirds of the CPU (scripts/built-sources.ts).
+ * `npm test`: builds, then runs the tests and, at the same time, the other checks one after the other. Arguments go to
+ * vitest. Tests run on the compiled files, which saves two thirds of the CPU time (scripts/built-sources.ts).
  *
- * The checks are the scripts of package.json, started without a shell, so that this works wherever Node does. Tests wait
- * for processes and sockets a good part of their time, which is when the checks have a core. Each output is printed as
- * a whole, in the same order every time; all of them run even when one has failed.
+ * The checks are scripts of package.json, started without a shell, so that this works on every platform. Tests spend much
+ * of their time waiting for processes and sockets, so the checks get a core meanwhile. Each output is printed as a whole,
+ * always in the same order; all checks run even if one has failed.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const BESIDE = ['typecheck', 'tidy', 'lint', 'format:check']
+const CHECKS = ['typecheck', 'tidy', 'lint', 'format:check']
 /**
  * For the type checker and the linter, which are Go programs that run a few seconds: collecting garbage half as
  * often saves a quarter of their CPU time and takes a third more memory.
@@ -55,9 +55,9 @@ async function runQuietly(name) {
   return { name, isGood, printed: Buffer.concat(pieces).toString() }
 }
 
-async function runBeside() {
+async function runChecks() {
   const results = []
-  for (const name of BESIDE) results.push(await runQuietly(name))
+  for (const name of CHECKS) results.push(await runQuietly(name))
   return results
 }
 
@@ -66,8 +66,8 @@ async function main() {
   if (!(await ended(start(['tsc', '-b'], 'inherit')))) return false
   const arguments_ = process.argv.slice(2)
   const tests = ended(start(['vitest', 'run', ...arguments_], 'inherit', { TEST_BUILT: '1' }))
-  const beside = runBeside()
-  const results = [{ name: 'tests', isGood: await tests, printed: '' }, ...(await beside)]
+  const checks = runChecks()
+  const results = [{ name: 'tests', isGood: await tests, printed: '' }, ...(await checks)]
   for (const { name, isGood, printed } of results) {
     console.log(`${isGood ? 'passed' : 'FAILED'}: ${name}`)
     if (!isGood && printed !== '') console.log(printed)

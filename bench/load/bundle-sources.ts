@@ -1,5 +1,5 @@
 /**
- * Finds the source of a function in the bundle, with the source maps beside it.
+ * Finds the source of a function in the bundle, with the source maps next to it.
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'

@@ -1,5 +1,5 @@
 /**
- * A load generator in a process of its own: raw sockets with keep-alive, so that it costs little beside the server.
+ * A load generator in its own process: raw sockets with keep-alive, so that it uses little CPU compared with the server.
  *
  * Reads a JSON `LoadSpec` from standard input. Prints one JSON `LoadResult`. Loops are bounded by seconds and by
  * count.

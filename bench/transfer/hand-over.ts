@@ -1,12 +1,13 @@
 /**
- * From the end of the prefill to the first token of the decode worker, on the real engine and by the real way: request
- * plane → prefill worker → offer → request plane → decode worker → pull → first token. Both workers are processes.
+ * Time from the end of the prefill to the first token of the decode worker, with the real engine and the real path:
+ * request plane → prefill worker → offer → request plane → decode worker → pull → first token. Both workers are processes.
  *
- * The decode worker is told as soon as the prefill worker makes its offer, which may be before the prompt is computed to its end.
+ * The decode worker gets its request as soon as the prefill worker makes its offer, possibly before the prompt is
+ * completely computed.
  *
- * Beside it the same request once more at the decode worker, which then holds the prompt already: what the hand-over
- * itself adds is the difference. And a prompt of the same length that one worker computes and answers: what two workers add to the
- * time to the first token as a client sees it.
+ * Two comparisons: the same request once more at the decode worker, which then has the prompt cached (the difference is
+ * the cost of the hand-over itself), and a prompt of the same length that one worker computes and answers (the difference
+ * is what two workers add to the time to first token that a client sees).
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'

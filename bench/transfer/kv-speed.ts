@@ -1,5 +1,5 @@
 /**
- * Pulls of KV, each beside a bare socket that transferred the same number of bytes right before it.
+ * Pulls of KV, each compared with a bare socket that transferred the same number of bytes right before it.
  *
  * A ratio is computed within each such pair, and the median over all pairs is reported, so that other load on the
  * machine affects both sides and single lucky rounds have no influence. The quartiles show the uncertainty.

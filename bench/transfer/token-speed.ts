@@ -1,5 +1,5 @@
 /**
- * TOKENS frames from a worker's `token()` to the frontend's sink, beside the same bytes through a bare socket: one
+ * TOKENS frames from a worker's `token()` to the frontend's sink, compared with the same bytes through a bare socket: one
  * write per turn of the event loop, as engine steps do it, and in bulk.
  */
 import { workerIdOf } from '../../src/base/index.ts'

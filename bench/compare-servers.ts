@@ -1,17 +1,18 @@
 /**
- * Baton's frontend beside a bare Node server and NVIDIA Dynamo, and its engine beside llama.cpp's own server: the table of
- * docs/performance.md, each block of rows from one run.
+ * Compares Baton's frontend with a bare Node server and NVIDIA Dynamo, and its engine with llama.cpp's own server: the
+ * table of docs/performance.md. The rows of a block are measured in one run.
  *
- *   npx tsx bench/beside.ts [--dynamo DIR] [--model FOLDER] [--llama-server DIR] [--rounds 5]
- *                           [--topologies aggregated,disaggregated] [--warm-up 12000]
- *                           [--blocks request,token,burst,long,neighbours,memory,waiting,start,engine]
+ *   npx tsx bench/compare-servers.ts [--dynamo DIR] [--model FOLDER] [--llama-server DIR] [--rounds 5]
+ *     [--topologies aggregated,disaggregated] [--warm-up 12000]
+ *     [--blocks request,token,burst,long,neighbours,memory,waiting,start,engine]
  *
- * `--dynamo` and `--llama-server` name folders with `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is that of the
- * frontend process alone (Baton's workers are its children and do not count), memory is its resident set.
+ * `--dynamo` and `--llama-server` name folders with a `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is
+ * that
+ * of the frontend process alone (Baton's workers are child processes and do not count), memory is its resident set.
  */
 import { parseArgs } from 'node:util'
-import { BLOCKS } from './beside/blocks.ts'
-import type { Setting } from './beside/blocks.ts'
+import { BLOCKS } from './compare-servers/blocks.ts'
+import type { Setting } from './compare-servers/blocks.ts'
 
 const { values } = parseArgs({
   options: {

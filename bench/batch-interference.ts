@@ -1,8 +1,9 @@
 /**
- * The effect of a batch on interactive requests: times to the first token of paced requests alone, beside a batch,
- * and beside the same requests sent as ordinary ones.
+ * Effect of a batch on interactive requests: TTFT of paced requests alone, while a batch runs, and while the requests
+ * of
+ * the batch are sent as ordinary ones.
  *
- * npx tsx bench/batch-beside.ts [seconds per part]
+ *   npx tsx bench/batch-interference.ts [seconds per part]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -75,7 +76,7 @@ while ((await client.batches.retrieve(id)).status !== 'in_progress') {
   await new Promise((resolve) => setTimeout(resolve, 20))
 }
 const before = (await client.batches.retrieve(id)).request_counts?.completed ?? 0
-console.log(`beside a batch             ${await paced()}`)
+console.log(`during a batch             ${await paced()}`)
 const after = (await client.batches.retrieve(id)).request_counts?.completed ?? 0
 await client.batches.cancel(id)
 console.log(`  lines answered meanwhile ${after - before}`)
@@ -90,7 +91,7 @@ const others = Array.from({ length: 64 }, async (_, client64) => {
       .catch(() => undefined)
   }
 })
-console.log(`beside 64 other clients    ${await paced()}`)
+console.log(`with 64 other clients      ${await paced()}`)
 console.log(`  answered meanwhile       ${answered}`)
 isOver = true
 await Promise.all(others)

@@ -1,5 +1,5 @@
 /**
- * The blocks of rows of `bench/beside.ts`. Each starts its servers, prints its rows and stops them.
+ * The blocks of rows of `bench/compare-servers.ts`. Each starts its servers, prints its rows and stops them.
  */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -81,16 +81,16 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
         ({ result }) => result.itlMs.p99,
       )
       print('4 streams, ITL p99, alone', alone, 'ms')
-      const beside = new Map<Target, number>()
+      const withLongPrompts = new Map<Target, number>()
       for (const target of targets) {
         const stop = new AbortController()
         const sending = sendLongPrompts(target, 60_000, stop.signal)
         const figures = await medians([target], FOUR, 8, setting.rounds, (s) => s.result.itlMs.p99)
         stop.abort()
-        beside.set(target, figures.get(target) ?? 0)
+        withLongPrompts.set(target, figures.get(target) ?? 0)
         console.log(`  ${target.name}: ${await sending} prompts of 60,000 words meanwhile`)
       }
-      print('4 streams, ITL p99, beside prompts of 60,000 words', beside, 'ms')
+      print('4 streams, ITL p99, with prompts of 60,000 words', withLongPrompts, 'ms')
     }),
   memory: (setting) =>
     withTargets(setting, 'aggregated', {}, async (targets) => {
@@ -130,8 +130,16 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
     console.log(`baton --help: ${median(helps).toFixed(0)} ms`)
   },
   engine: async ({ llamaServer }) => {
-    const beside = llamaServer === null ? [] : ['--llama-server', llamaServer]
-    const args = ['--import', 'tsx', ENGINE_BENCH, '--fast', '--prompts', '100,500', ...beside]
+    const llamaServerFlags = llamaServer === null ? [] : ['--llama-server', llamaServer]
+    const args = [
+      '--import',
+      'tsx',
+      ENGINE_BENCH,
+      '--fast',
+      '--prompts',
+      '100,500',
+      ...llamaServerFlags,
+    ]
     await new Promise((done) => {
       spawn(process.execPath, args, { stdio: 'inherit' }).once('exit', done)
     })
