@@ -93,7 +93,7 @@ describe('baton serve --engine ./mine.js', () => {
           expect(reply.choices[0]?.message.content).toBe('ah ah ah ')
         }
         expect(server.printed()).toContain('stray rejection')
-        expect(server.printed()).toContain('the engine left an error that nothing handles')
+        expect(server.printed()).toContain('unhandled error of the engine')
         expect(server.printed()).not.toContain('internal error')
         expect(server.printed()).not.toMatch(/worker .* (died|ended)/)
       } finally {

@@ -190,7 +190,7 @@ export class Frontend {
       answer: (body) => this.#answer(call, route, withBody(head, body)),
       refuse: (error) => this.#finished(call, writeError(call.form, error)),
     }
-    // Hardly any request has one of them, and a spread costs all others, too.
+    // Hardly any request has an early reply, and a spread would cost all others too.
     if (early !== undefined) return { ...open, reply: this.#finished(call, early) }
     if (takeBody === undefined) return open
     return { ...open, takeBody: () => this.#taking(call, takeBody(call)) }

@@ -66,18 +66,21 @@ describe('keys', () => {
     ['plain', 'other'],
     ['plain', 'nobody'],
     ['nobody', 'plain'],
-  ])('two different keys, %s and %s - 401 that says so; twice the same is one', async (a, b) => {
-    const it_ = start()
-    const reply = await it_.chat({}, { ...by(a), 'x-api-key': b })
-    expect([reply.status, reply.json.error.message]).toEqual([
-      401,
-      expect.stringContaining('two different keys'),
-    ])
-    expect(it_.runs).toHaveLength(0)
-    expect((await it_.chat({}, { ...by('plain'), 'x-api-key': 'plain' })).status).toBe(200)
-    const open = await it_.send('GET', '/live', { headers: { ...by(a), 'x-api-key': b } })
-    expect(open.status).toBe(200)
-  })
+  ])(
+    'two different keys, %s and %s - 401 with the reason; the same key twice counts as one',
+    async (a, b) => {
+      const it_ = start()
+      const reply = await it_.chat({}, { ...by(a), 'x-api-key': b })
+      expect([reply.status, reply.json.error.message]).toEqual([
+        401,
+        expect.stringContaining('two different keys'),
+      ])
+      expect(it_.runs).toHaveLength(0)
+      expect((await it_.chat({}, { ...by('plain'), 'x-api-key': 'plain' })).status).toBe(200)
+      const open = await it_.send('GET', '/live', { headers: { ...by(a), 'x-api-key': b } })
+      expect(open.status).toBe(200)
+    },
+  )
 
   it.each([
     '/metrics',

@@ -147,7 +147,7 @@ export class AnswerStream implements UpstreamSink {
       this.#fail(BatonError.from(thrown, 'backend.unknown'))
       return
     }
-    // A whole document that says nothing is an answer: another one would not say more.
+    // A complete document without content is an answer; a retry would not give more.
     const answered = this.#body === 'whole' ? { upstreamStatus: this.#status } : {}
     this.#atEnd(
       new BatonError(
@@ -232,12 +232,12 @@ export class AnswerStream implements UpstreamSink {
   }
 }
 
-/** No coding is asked for, and none is read. */
+/** No content coding is requested, and none is supported. */
 function codedAnswer(coding: string, status: number): BatonError {
   const shown = /^[\w-]{1,20}$/.test(coding) ? ` (${coding})` : ''
   return new BatonError(
     'transport.protocol',
-    `the engine compresses its answers${shown}: turn that off there, or in the proxy before it`,
+    `the engine compresses its answers${shown}: turn compression off there, or in the proxy before it`,
     { data: { stage: 'upstream', upstreamStatus: status } },
   )
 }

@@ -25,7 +25,7 @@ export class OutputBook {
   #serverTokens: number | undefined
   #hasText = false
   #isTextCut = false
-  /** The first half of a character whose second half is in the next piece. */
+  /** The first half of a surrogate pair whose second half is in the next piece. */
   #half = ''
   #finish: Omit<Chunk, 'tokenIds'> | null = null
   #prefillResult: Chunk['prefillResult']
@@ -112,7 +112,7 @@ export class OutputBook {
     }
     this.#count += 1
     const whole = this.#half + text
-    // Servers that cut strings of UTF-16 send the halves of a character in two pieces.
+    // Servers that cut UTF-16 strings send the halves of a character in two pieces.
     const isCut = HALF_AT_END.test(whole)
     this.#half = isCut ? whole.slice(-1) : ''
     const kept = isCut ? whole.slice(0, -1) : whole

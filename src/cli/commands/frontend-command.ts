@@ -54,7 +54,7 @@ async function runOne(config: ServeConfig, options: readonly ResolvedOption[]): 
   const signals = watchShutdownSignals({ onSecond: () => stack.cutOff() })
   try {
     const port = await stack.listen()
-    // A meeting place that is away is waited for, but not by whoever wants this process to end.
+    // The process waits for an unavailable discovery service, but not when it is told to end.
     const watching = stack.watch().then(() => {
       void stack.untilSettled()
       console.log(banner(config, port, 'frontend'))

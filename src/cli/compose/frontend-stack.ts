@@ -104,7 +104,7 @@ export class FrontendStack {
   #http: HttpServer | null = null
   #watch: DiscoveryWatch | null = null
   #whenConnected: (() => void) | null = null
-  /** No request runs any more, or may begin: workers that leave now are nothing to report. */
+  /** No request is running or can start any more, so workers that leave now are not reported. */
   #isOver = false
 
   constructor(options: FrontendStackOptions) {

@@ -60,7 +60,7 @@ export class ModelTexts {
     }
   }
 
-  /** It is tried again every few seconds; the log has the same sentence once a minute. */
+  /** It is retried every few seconds; the log repeats the sentence once a minute. */
   #report(problem: string): void {
     const nowMs = performance.now()
     if (problem === this.#reported && nowMs - this.#reportedMs < REPORT_EVERY_MS) return

@@ -66,7 +66,7 @@ export class PeerSharing {
     this.#tell('admin', news)
   }
 
-  /** `by`: who is about to change a worker; null: it has. */
+  /** `by`: the frontend that is about to change a worker; null: the change is done. */
   tellRole(model: string, version: string, by: string | null): void {
     this.#tell('role', { model, version, ...(by === null ? {} : { by }) })
   }

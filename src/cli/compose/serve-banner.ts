@@ -25,7 +25,8 @@ export function serveBanner(
   const [first] = cards
   const model = first === undefined ? '' : (servedModelNames(first.engine)[0] ?? '')
   const body = JSON.stringify({
-    // Upstreams that do not answer yet have no name for it; the first model that serves takes a request without one.
+    // An upstream that does not answer yet has no model name; a request without one goes to the first model that
+    // serves.
     ...(model === '' ? {} : { model }),
     messages: [{ role: 'user', content: QUESTION }],
     stream: true,

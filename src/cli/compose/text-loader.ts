@@ -1,6 +1,6 @@
 /**
- * Loads the tokenizers and templates of what is served before a request needs them, and again while one of them cannot be
- * loaded: `/ready` keeps requests away from this frontend then, so no request would try again.
+ * Loads the tokenizers and templates of all served models before a request needs them, and retries while one of them
+ * cannot be loaded: `/ready` keeps requests away from this frontend then, so no request would retry.
  */
 import { isPassedThrough } from '../../frontend/index.ts'
 import type { ModelRegistry } from '../../frontend/index.ts'
@@ -16,7 +16,7 @@ export class TextLoader {
     this.#models = models
   }
 
-  /** Rejects with why the first of them cannot be loaded. */
+  /** Rejects with the first reason why one cannot be loaded. */
   async load(): Promise<void> {
     const withTokens = this.#models().filter(
       (model) => model.cards.length > 0 && !isPassedThrough(model),
@@ -29,7 +29,7 @@ export class TextLoader {
     }
   }
 
-  /** What cannot be loaded has been logged. */
+  /** Failures are logged. */
   loadSoon(): void {
     this.load().catch(() => undefined)
   }

@@ -1,8 +1,9 @@
 /**
- * The last message of a process that ends by an error, and which errors do not end it; imported before anything else.
+ * The last message of a process that ends with an error, and the errors that do not end it; imported before anything
+ * else.
  *
- * Without enough address space (`ulimit -v`) a module that contains WebAssembly fails while it is loaded,
- * possibly before any `catch` exists that could print a sentence.
+ * Without enough address space (`ulimit -v`) a module that contains WebAssembly fails while it is loaded, possibly
+ * before any `catch` exists that could print a sentence.
  */
 const NO_MEMORY = /WebAssembly.*(out of memory|could not allocate)|Array buffer allocation failed/i
 
@@ -20,7 +21,7 @@ export function spareErrors(check: (error: unknown) => boolean): void {
   const isFirst = isSpared === endsAll
   isSpared = check
   if (!isFirst) return
-  // What is not spared is thrown again and ends the process below.
+  // Other errors are thrown again and end the process below.
   process.on('unhandledRejection', (reason: unknown) => {
     if (!isSpared(reason)) throw reason
   })

@@ -27,7 +27,7 @@ describe('isOfModule', () => {
     expect(isOfModule(error, '/user/engine/')).toBe(expected)
   })
 
-  it('Baton installed beside the module - its errors are not of the module', () => {
+  it("Baton installed beside the module - its errors do not count as the module's", () => {
     const error = withStack(`f (${PACKAGE_ROOT}/dist/bin/baton.js:1:2)`)
     expect(isOfModule(error, '/')).toBe(false)
   })

@@ -1,9 +1,9 @@
 /**
- * Errors that a user's engine leaves to nobody: a rejected promise that it does not await, a timer that throws. Node would
- * end the process, with all requests in it, and with the frontend too under `--in-process`.
+ * Unhandled errors of a user's engine: a rejected promise that it does not await, a timer that throws. Node would
+ * end the process with all its requests, and with the frontend too under `--in-process`.
  *
- * Only errors whose stack leads into the user's module are spared, and values without a stack: an error of Baton's own
- * still ends the process.
+ * Only errors whose stack contains the user's module, and values without a stack, are caught; an error of Baton's
+ * own still ends the process.
  */
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -11,10 +11,10 @@ import type { Logger } from 'pino'
 import { PACKAGE_ROOT } from '../../os/index.ts'
 import { spareErrors } from './last-words.ts'
 
-/** An engine that does so in a loop must not fill a disk. */
+/** An engine that fails in a loop must not fill the disk with log lines. */
 const REPORT_EVERY_MS = 1_000
 
-/** From now on, for the rest of the process. `module`: the path of the user's file. */
+/** Takes effect for the rest of the process. `module`: the path of the user's file. */
 export function surviveStrayErrors(module: string, logger: Logger): void {
   const folder = dirname(module) + sep
   let reportedMs = -Infinity
@@ -30,7 +30,7 @@ export function surviveStrayErrors(module: string, logger: Logger): void {
     const err = error instanceof Error ? error : new Error(String(error))
     logger.error(
       { err, engine: module, ...(unreported === 0 ? {} : { unreported }) },
-      'the engine left an error that nothing handles; a request that waits for it ends at its deadline',
+      'unhandled error of the engine; a request that waits for it ends at its deadline',
     )
     unreported = 0
     return true
@@ -38,7 +38,7 @@ export function surviveStrayErrors(module: string, logger: Logger): void {
   spareErrors(spares)
 }
 
-/** Whether some call on its stack is of a file in the folder, and not of Baton, which may be installed there. */
+/** True when a call on its stack is in a file of the folder and not in Baton, which may be installed there. */
 export function isOfModule(error: unknown, folder: string): boolean {
   if (!(error instanceof Error)) return true
   const url = pathToFileURL(folder).href

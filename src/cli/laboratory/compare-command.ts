@@ -79,7 +79,7 @@ export async function runCompare(
   return printUnanswered(contenders, groups) ? 1 : 0
 }
 
-/** True when a policy or fleet answered nothing, so that its figures mean nothing. */
+/** True when a policy or fleet answered no request, so that its figures are meaningless. */
 function printUnanswered(
   contenders: readonly Contender[],
   groups: readonly (readonly LabRun[])[],

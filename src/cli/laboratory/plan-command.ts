@@ -68,7 +68,7 @@ export async function runPlan(
         process.stderr.write(
           `\rplan: ${nameOf(size)}: ${(100 * mean).toFixed(2)} % good`.padEnd(79),
         )
-      // A fleet that answers nothing would meet a goal of 0 %.
+      // A fleet that answers no request would meet a goal of 0 %.
       return mean >= goal && runs.every(({ report }) => unanswered(report) === null)
     },
   }).finally(() => pool.close())

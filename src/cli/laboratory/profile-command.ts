@@ -157,7 +157,7 @@ async function measureStalls(
   for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
     const refusal = await measure(tokens)
     if (refusal === null) continue
-    // The longest prompt that was asked for may be the server's whole context, without room for an answer.
+    // The longest requested prompt may fill the server's whole context, without room for an answer.
     const shorter = promptMax - SHORTEST_PROMPT
     if (tokens === promptMax && shorter > longest) await measure(shorter)
     console.error(
@@ -293,7 +293,7 @@ async function scheduleOf(
   const longest = stalls.at(-1)!
   // Short enough that a step has room for all of them, long enough to be measured.
   const short = stalls.findLast(({ tokens }) => tokens <= longest.tokens / TOGETHER) ?? longest
-  // A server that refuses so many requests computes no prompts together that could be measured.
+  // A server that refuses several concurrent requests does not compute prompts together.
   const spreadMs = await measureSpread(probe, short.tokens, TOGETHER).catch(() => 0)
   const { tokens, pieces } = longest
   return {

@@ -111,7 +111,7 @@ async function besideOneStream(
       if (point !== null) points.push({ ...point, cachedTokens })
     }
   } finally {
-    // Also after a refused prompt: the stream must not run beside what is measured next.
+    // Also after a refused prompt, because the stream must not run during the next measurement.
     leave.abort()
     await whole
   }
@@ -191,7 +191,10 @@ export async function measureSpread(
   return medianOf(spreads)
 }
 
-/** Like `Promise.all`, but a refusal is thrown when the others have ended, too: none runs beside what is measured next. */
+/**
+ * Like `Promise.all`, but a refusal is thrown only when the others have ended too, so that none runs during the next
+ * measurement.
+ */
 export async function allAnswers<T>(answers: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(answers)
   return await Promise.all(answers)

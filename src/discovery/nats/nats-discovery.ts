@@ -118,7 +118,7 @@ export class NatsDiscovery implements Discovery {
     return watch
   }
 
-  /** Waits for a server. `onAway`: it is not there yet, and why; once for each reason. */
+  /** Waits for a server. `onAway` is called once per reason while none is available. */
   async #opened(onAway: (why: string) => void): Promise<void> {
     let told: string | null = null
     const release = this.#session.use({

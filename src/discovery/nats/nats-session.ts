@@ -50,7 +50,7 @@ export class NatsSession {
 
   constructor(options: NatsSessionOptions) {
     this.#options = options
-    // Nobody may wait for it.
+    // Possibly nothing awaits it.
     this.#closing.catch(() => undefined)
   }
 
@@ -110,7 +110,7 @@ export class NatsSession {
   async close(): Promise<void> {
     this.#closed = true
     this.#users.clear()
-    // An attempt to connect that is under way is not awaited; it closes its connection itself.
+    // A running attempt to connect is not awaited; it closes its connection itself.
     this.#endOpening(unavailable('the connection was closed'))
     const connection = this.#connection
     this.#connection = null

@@ -27,7 +27,7 @@ export interface KeyUseNews {
   /** Its estimate of the allowance left for all frontends; null: there is no such limit. */
   readonly requestsLeft: number | null
   readonly tokensLeft: number | null
-  /** Tokens that requests which run there may still use; absent: an older version, which reserves nothing. */
+  /** Tokens reserved by requests that run there; absent: an older version, which reserves none. */
   readonly reserved?: number
 }
 
@@ -152,15 +152,15 @@ export class KeyLimits {
   }
 
   /**
-   * Of a request that was admitted: so many tokens it may use. Throws `request.rate_limited` when they are not left. What
-   * comes back is called once, before the tokens that were used are told.
+   * Reserves tokens for an admitted request. Throws `request.rate_limited` when they are not available. The returned
+   * function gives them back; it is called once, before the used tokens are charged.
    */
   reserve(key: ApiKey, tokensMost: number): () => void {
     const { tokensPerMinute } = key
     if (tokensPerMinute === undefined) return () => undefined
     const use = this.#useOf(key.id)
     use.tokens = this.#refilled(use.tokens, tokensPerMinute)
-    // Who may use more than there is in a minute waits for all of it, and not for ever.
+    // A request that may use more than a minute's allowance reserves all of it instead of waiting for ever.
     const reserved = Math.min(tokensMost, tokensPerMinute)
     this.#refuseWithoutTokens(use, reserved, tokensPerMinute)
     use.reserved += reserved
@@ -179,7 +179,7 @@ export class KeyLimits {
     return this.#sumOf(use, 'running')
   }
 
-  /** Here and at the frontends that have been heard of late. */
+  /** Over this frontend and those heard of recently. */
   #sumOf(use: KeyUse, what: 'running' | 'reserved'): number {
     const nowMs = this.#clock.nowMs()
     let sum = use[what]

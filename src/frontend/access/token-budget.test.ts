@@ -7,7 +7,7 @@ import { KeyLimits } from './key-limits.ts'
 
 const PROMPT = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
-/** A key of so many tokens per minute; requests run until the test ends them. */
+/** A key with this limit of tokens per minute; requests run until the test ends them. */
 function start(tokensPerMinute: number) {
   const it_: ScriptedFrontend = new ScriptedFrontend({
     script: (run) => void run.routed(),
@@ -26,7 +26,7 @@ function start(tokensPerMinute: number) {
       { model: 'storyteller', prompt: PROMPT, max_tokens, ...more },
       { authorization: 'Bearer x' },
     )
-  /** The answer of the n-th request: so many tokens. */
+  /** Answers the n-th request with this many tokens. */
   const end = (nth: number, tokens: number): void => {
     it_.runs[nth]?.tokens(Array.from({ length: tokens }, () => 300)).ends('length')
   }
@@ -39,7 +39,7 @@ async function refused(asked: Promise<{ status: number; headers: Record<string, 
 }
 
 describe('tokens per minute', () => {
-  it('two requests that may use exactly what there is, or less - both run', async () => {
+  it('two requests that may use exactly the limit, or less - both run', async () => {
     for (const max of [39, 40]) {
       const { it_, ask, end } = start(100)
       const both = [ask(max), ask(max)]
@@ -50,11 +50,11 @@ describe('tokens per minute', () => {
     }
   })
 
-  it('one token more - the second is 429 with the time after which it fits, and nothing runs for it', async () => {
+  it('one token more - the second is 429 with the time after which it fits, and no request runs for it', async () => {
     const { it_, ask, end } = start(100)
     const first = ask(40)
     await expect.poll(() => it_.runs.length).toBe(1)
-    // 51 of the 50 that are not reserved: a hundredth of a minute, in whole seconds.
+    // 51 of the 50 unreserved ones: a hundredth of a minute, rounded up to seconds.
     expect(await refused(ask(41))).toEqual([429, '1'])
     expect(await refused(ask(90))).toEqual([429, '30'])
     expect(it_.runs).toHaveLength(1)
@@ -62,7 +62,7 @@ describe('tokens per minute', () => {
     expect((await first).status).toBe(200)
   })
 
-  it('at the end - what was not used is given back at once', async () => {
+  it('at the end - unused tokens are given back at once', async () => {
     const { it_, ask, end } = start(100)
     const first = ask(90)
     await expect.poll(() => it_.runs.length).toBe(1)
@@ -76,7 +76,7 @@ describe('tokens per minute', () => {
     expect((await second).status).toBe(200)
   })
 
-  it('several choices - each may use as much; one that fails or is refused gives all back', async () => {
+  it('several choices - each reserves its maximum; one that fails or is refused gives all back', async () => {
     const { it_, ask } = start(100)
     const several = { n: 3, temperature: 1 }
     expect((await ask(1, { model: 'nope' })).status).toBe(404)
@@ -91,14 +91,14 @@ describe('tokens per minute', () => {
     expect((await second).status).toBe(200)
   })
 
-  it('one that may use more than a whole minute - waits for all of it, and its excess is a debt', async () => {
+  it("a request that may use more than a minute's allowance - reserves all of it, and its excess is a debt", async () => {
     const { it_, ask, end } = start(20)
     const first = ask(1000)
     await expect.poll(() => it_.runs.length).toBe(1)
     expect(await refused(ask(1))).toEqual([429, '1'])
     end(0, 30)
     expect((await first).status).toBe(200)
-    // 40 were used of 20: 20 are missing, and one must be there.
+    // 40 of 20 were used: the debt is 20, and one token must be available.
     expect(await refused(ask(1))).toEqual([429, '60'])
   })
 
@@ -113,7 +113,7 @@ describe('tokens per minute', () => {
 })
 
 describe('KeyLimits - reservations of several frontends', () => {
-  it('what is reserved at one is not left at the others; a frontend that dies holds nothing', () => {
+  it('tokens reserved at one frontend are not available at the others; a frontend that dies reserves nothing', () => {
     const clock = new ManualClock()
     const key = { id: 'a', tenant: 't', tokensPerMinute: 100 }
     const [one, two] = [new KeyLimits(clock, 'one'), new KeyLimits(clock, 'two')]
@@ -128,7 +128,7 @@ describe('KeyLimits - reservations of several frontends', () => {
     two.reserve(key, 100)
   })
 
-  it('of an older version, which tells no reservations - nothing is reserved there', () => {
+  it('a frontend of an older version without reservations - nothing is reserved there', () => {
     const limits = new KeyLimits(new ManualClock(), 'a')
     const key = { id: 'a', tenant: 't', tokensPerMinute: 100 }
     const told = { from: 'b', keyId: 'a', running: 1, requests: 1, tokens: 0 }

@@ -32,7 +32,9 @@ import type { RoutingTokens } from './routing-tokens.ts'
 import { ForwardRun } from './forward-run.ts'
 import { tokenizedPrompt } from './tokenized-prompt.ts'
 
-/** Throws at once what is wrong with the request; nothing is awaited for what has no media and is not tokenised here. */
+/**
+ * Throws at once for an invalid request. Nothing is awaited for a request without media that is not tokenised here.
+ */
 export function answerForwarded(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -45,7 +47,7 @@ function bodyOf({ headers, path }: HttpRequest, bytes: Uint8Array): ForwardBody 
   return readForwardBody(bytes, headers['content-type'], path)
 }
 
-/** For a body that has been read already, to find its model. */
+/** For a body that was read already to find its model. */
 export function answerForwardedBody(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -67,7 +69,7 @@ export function answerForwardedBody(
   return answerBody(call, came)
 }
 
-/** A request that has been understood. */
+/** A parsed request. */
 interface ForwardedCall {
   readonly deps: GenerationDeps
   readonly http: HttpRequest
@@ -118,7 +120,7 @@ function runForward(
   }).answer()
 }
 
-/** `Object.assign` and not a spread with a member behind it, which is a call into the runtime. */
+/** Uses `Object.assign`, because a spread followed by a member calls into the runtime. */
 function withEstimate(hints: RoutingHints): RoutingHints {
   return Object.assign({ isEstimated: true }, hints)
 }

@@ -34,9 +34,9 @@ export interface ForwardBody {
   media(): readonly MediaSource[]
   /** The bytes that are sent to the engine. */
   bytes(changes?: BodyChanges): Uint8Array
-  /** It can be divided into legs. */
+  /** True when the request can be split into legs. */
   readonly isDividable: boolean
-  /** The same for a prefill leg, of a body that can be divided: one token. */
+  /** The bytes of a prefill leg, which generates one token; only for a body that can be split. */
   prefillBytes(changes: BodyChanges, isStreamed: boolean): Uint8Array
 }
 
@@ -63,7 +63,7 @@ export function readForwardBody(
   return boundary === null ? new JsonBody(body, path) : formBody(body, boundary)
 }
 
-/** Everything but the places of the members is found when it is asked for: a class, for every request has one. */
+/** Everything except the positions of the members is computed on demand. A class, because every request has one. */
 class JsonBody implements ForwardBody {
   readonly model: string | undefined
   readonly isStream: boolean
@@ -83,7 +83,7 @@ class JsonBody implements ForwardBody {
     let model: Member | undefined
     let stream: Member | undefined
     let salt: Member | undefined
-    // The last one of a name counts.
+    // The last member of a name counts.
     for (const member of top) {
       if (member.key === 'model') model = member
       else if (member.key === 'stream') stream = member
@@ -93,7 +93,7 @@ class JsonBody implements ForwardBody {
     this.#path = path
     this.#json = json
     this.#top = top
-    // What is read once more of the body adds to the list.
+    // Reading parts of the body again adds to the list.
     this.#longStrings = json.longStrings.length === 0 ? NO_SPANS : json.longStrings.slice()
     this.#model = model
     this.#form = prefillFormOf(body, top, path)
@@ -128,7 +128,7 @@ class JsonBody implements ForwardBody {
 
   prefillBytes(changes: BodyChanges, isStreamed: boolean): Uint8Array {
     const form = this.#form
-    assert(form !== null, 'only a body that can be divided has a prefill leg')
+    assert(form !== null, 'only a body that can be split has a prefill leg')
     const kept = this.#written(changes, form.ofDecode)
     return withFields(kept, `"stream":${isStreamed},${form.fields}`)
   }

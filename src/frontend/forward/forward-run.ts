@@ -229,7 +229,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #fail(error: BatonError): void {
     const staged = inStage(error, this.#isDecided ? 'decode' : 'route')
     if (this.#isDecided) this.#breakOff(staged)
-    // What has been generated for a client that left counts all the same.
+    // Output that was generated for a disconnected client counts all the same.
     this.#end(staged, this.#pieces > 0 ? this.#estimate : null)
   }
 

@@ -1,4 +1,4 @@
-/** Whether the servers of a model take a request themselves that Baton answers only for engines of its own. */
+/** Decides whether a model's servers get a request that Baton answers only for its own engines. */
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpRequest } from '../http/http-exchange.ts'
 import { takesForwarded } from '../models/passed-through.ts'

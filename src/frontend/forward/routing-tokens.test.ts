@@ -58,7 +58,7 @@ describe('tokens for routing a request with media', () => {
       }),
     ],
   ])('small images in %s', (_name, path, bodyOf) => {
-    // What all PNG files begin with.
+    // The first bytes of every PNG file.
     const head = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mN'
     const ids = (data: string) => [
       ...readForwardBody(
@@ -75,7 +75,7 @@ describe('tokens for routing a request with media', () => {
       expect(one).toEqual(same)
     })
 
-    it('what follows an image still counts as text', () => {
+    it('text after an image - still counts as text', () => {
       const [one, other] = [ids(`${head}kAAQ==`), ids(`${head}kBBQ==`)]
       expect(one.slice(-1)).toEqual(other.slice(-1))
     })

@@ -25,7 +25,7 @@ export function isTransferField(key: string): boolean {
   return mayBeTransferField(key) && TRANSFER_FIELD.test(key)
 }
 
-/** By the first character: every key of every body is looked at. */
+/** Checks only the first character, because this is called for every key of every body. */
 function mayBeTransferField(key: string): boolean {
   switch (key.charCodeAt(0)) {
     case 0x62: // b

@@ -28,12 +28,12 @@ interface CallRecordOptions {
   /** Makes the call's own `traceparent`; absent: tracing is off. */
   readonly beginTrace?: BeginTrace | undefined
   readonly caller: Caller
-  /** Throws `request.rate_limited` when its key has not so many tokens left. */
+  /** Throws `request.rate_limited` when the key does not have that many tokens left. */
   readonly onReserve: (tokensMost: number) => void
   readonly onEnded: (usage: Usage | null) => void
 }
 
-/** Of an answer whose length the client does not bound; what is above it counts when it is there. */
+/** Reserved for an answer without a limit by the client; tokens above it are charged when they are used. */
 const OUTPUT_TOKENS_USUAL = 1_024
 
 export class CallRecord {
@@ -102,8 +102,8 @@ export class CallRecord {
   }
 
   /**
-   * Once, when the prompt is known and nothing runs yet. `outputTokens`: that the client asks for at most, of all choices.
-   * Throws `request.rate_limited`.
+   * Called once, when the prompt is known and nothing runs yet. `outputTokens`: the most that the client requests,
+   * over all choices. Throws `request.rate_limited`.
    */
   reserve(promptTokens: number, outputTokens: () => number | undefined, choices = 1): void {
     if (this.caller.key?.tokensPerMinute === undefined) return

@@ -92,7 +92,7 @@ export async function generate<Call extends GenerationOptions>(
   return relaxed === null ? reply : { ...reply, headers: { ...reply.headers, ...relaxed } }
 }
 
-/** Undefined: the client sets no limit, and the context's is far above what most answers have. */
+/** Undefined: the client sets no limit, and the context length is far above the length of most answers. */
 function outputMost(
   { stop }: GenerationOptions,
   requests: readonly GenerateRequest[],

@@ -25,7 +25,7 @@ import { resumedRequest, withoutResumed } from './resumed-request.ts'
 
 /** Interval of attempts while no worker is available; a worker that joins is found with at most this delay. */
 const HELD_RETRY_MS = 200
-/** The interval doubles this often at most, once for each worker that was found and failed. */
+/** The interval doubles at most this often, once for each worker that was found and failed. */
 const HELD_DOUBLINGS_MAX = 4
 
 export interface MigrationOptions {
@@ -68,7 +68,7 @@ function mayMigrate(request: GenerateRequest): boolean {
 interface Held {
   readonly sinceMs: number
   readonly tokens: number
-  /** Workers that were found and failed since then. */
+  /** Number of workers that were found and failed since then. */
   readonly failures: number
 }
 
@@ -89,7 +89,9 @@ class MigratingReply implements ReplySink, RequestHandle {
   #resendCount = 0
   /** Set while no worker is available: since when, and the number of tokens at that time. */
   #held: Held | null = null
-  /** The last error of a worker that had the request: it says more than that no other worker is available. */
+  /**
+   * The last error of a worker that had the request; it is more informative than that no other worker is available.
+   */
   #failure: BatonError | null = null
   #retry: Timer | null = null
   #cancelled: 'stop' | 'kill' | null = null
@@ -205,7 +207,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     })
   }
 
-  /** The last attempt is at the end of the wait. */
+  /** The last attempt is made at the end of the wait. */
   #pauseMs(): number {
     const { waitMs = 0, clock } = this.#options
     const { failures = 0, sinceMs = 0 } = this.#held ?? {}
@@ -245,7 +247,7 @@ function lostWorker(error: BatonError): WorkerId | undefined {
   return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined
 }
 
-/** No worker is available: the reason is often the last failure of one that was. */
+/** No worker is available, often because of the failure of the last one. */
 function becauseOf(error: BatonError, failure: BatonError | null): BatonError {
   if (failure === null) return error
   const text = `${error.message}; the last worker failed: ${failure.message}`

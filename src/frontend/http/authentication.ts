@@ -42,9 +42,9 @@ export function authentication({ clock, keyOf }: AuthenticationOptions): Middlew
 const WANTED =
   'a valid API key is required: send it as `Authorization: Bearer <key>` or `x-api-key: <key>`'
 
-const TWO_KEYS = '`Authorization` and `x-api-key` hold two different keys: send one of them'
+const TWO_KEYS = '`Authorization` and `x-api-key` contain two different keys: send one of them'
 
-/** Null: two different keys, which may be those of two tenants; neither is chosen. */
+/** Null: two different keys, which may belong to two tenants, so neither is chosen. */
 function textOf({ head: { headers } }: HttpCall): string | null {
   const bearer = /^Bearer +(\S+) *$/i.exec(headers['authorization'] ?? '')?.[1]
   const apiKey = headers['x-api-key']?.trim()

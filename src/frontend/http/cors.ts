@@ -40,7 +40,7 @@ export function cors(origins: readonly string[]): Middleware {
       }
     },
     after: (call, reply) =>
-      // No page asks.
+      // The request does not come from a web page.
       call.head.headers['origin'] === undefined
         ? reply
         : {

@@ -35,14 +35,14 @@ export interface Span {
   readonly end: number
 }
 
-/** Whether the string whose content begins here is one of those that somebody looks for. */
+/** True when the string whose content starts here is one that the caller searches for. */
 type LooksFor = (bytes: Uint8Array, start: number) => boolean
 
 export class JsonMembers {
   readonly #bytes: Uint8Array
   readonly #looksFor: LooksFor | null
   #at = 0
-  /** A string that was looked for has been seen, as a key or a value, at any depth. */
+  /** A searched string was found, as a key or a value, at any depth. */
   hasFound = false
   /** The contents of very long strings, in text order. */
   readonly longStrings: Span[] = []
@@ -153,7 +153,7 @@ export class JsonMembers {
     const bytes = this.#bytes
     const start = this.#at
     while (isDigit(bytes[this.#at])) this.#at++
-    // Most are such numbers.
+    // Most numbers are single digits or have no leading zero.
     const isOne = this.#at === start + 1 || (this.#at > start && bytes[start] !== ZERO)
     if (isOne && !isOfLiteral(bytes[this.#at])) return
     while (isOfLiteral(bytes[this.#at])) this.#at++
@@ -201,7 +201,7 @@ const LITERAL = /^(?:true|false|null|NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?
 
 const ZERO = 0x30
 
-/** False: behind the end, too. */
+/** Also false after the end. */
 function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= ZERO && byte <= 0x39
 }

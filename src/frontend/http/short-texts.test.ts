@@ -4,18 +4,18 @@ import { asciiOf } from './json-members.ts'
 const bytesOf = (text: string) => Uint8Array.from(text, (character) => character.charCodeAt(0))
 const textOf = (text: string) => asciiOf(bytesOf(`<${text}>`), 1, text.length + 1)
 
-describe('short pieces of a body as text', () => {
-  it('the same piece twice, with another one of the same length between - each is itself', () => {
+describe('short parts of a body as text', () => {
+  it('the same bytes twice, with others of the same length in between - give the right text', () => {
     expect(['model', 'madel', 'model', ''].map(textOf)).toEqual(['model', 'madel', 'model', ''])
   })
 
-  it('more pieces than are remembered, of every length - each is itself, the second time too', () => {
+  it('more texts than are cached, of every length - are right, also the second time', () => {
     const pieces = Array.from({ length: 3000 }, (_, at) => 'x'.repeat(at % 40) + at.toString(36))
     expect(pieces.map(textOf)).toEqual(pieces)
     expect(pieces.map(textOf)).toEqual(pieces)
   })
 
-  it('bytes above 0x7f - a character each', () => {
+  it('bytes above 0x7f - one character each', () => {
     const all = Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join('')
     expect(textOf(all)).toBe(all)
     expect(textOf(all.slice(230))).toBe(all.slice(230))

@@ -1,17 +1,17 @@
 /**
- * Short pieces of bodies as text: keys of JSON, names of models, numbers. They are the same in nearly every request, so the
- * text of before is found by its bytes instead of being made again.
+ * A cache of short texts in bodies: keys of JSON, names of models, numbers. They are the same in nearly every
+ * request, so the earlier string is found by its bytes instead of being created again.
  *
- * A pair of slots holds the last two texts that fell into it: nothing grows.
+ * A pair of slots keeps the last two texts with the same hash, so the cache does not grow.
  */
 
 export const SHORT_TEXT_BYTES = 32
 const SLOTS = 1024
-/** Of a pair. The upper bits of a product are the mixed ones. */
+/** Bits for the index of a pair; the upper bits of a product are the well mixed ones. */
 const PAIR_SHIFT = 23
 const texts: string[] = Array.from({ length: SLOTS }, () => '')
 
-/** Bytes as characters, one each. For at most `SHORT_TEXT_BYTES`. */
+/** One character per byte. For at most `SHORT_TEXT_BYTES` bytes. */
 export function shortText(bytes: Uint8Array, start: number, end: number): string {
   let hash = end - start
   for (let at = start; at < end; at++) hash = (Math.imul(hash, 31) + (bytes[at] as number)) | 0

@@ -47,7 +47,7 @@ describe('media in forwarded bodies', () => {
     ['i\\u006dage_url', '\\u0069\\u006dage_url'],
     ['text', '\\u0069mage_url'],
   ])(
-    'a part of type %s with a field %s - is found though it is written with escapes',
+    'a part of type %s with a field %s - is found although it is written with escapes',
     async (type, field) => {
       const part = `{"type":"${type}","${field}":{"url":"http://10.0.0.1/x"}}`
       const body = `{"model":"m","messages":[{"role":"user","content":[${part}]}]}`

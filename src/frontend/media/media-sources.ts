@@ -26,7 +26,7 @@ export interface MediaSource {
   readonly replaces: 'value' | 'anthropic source' | 'file_url'
   /** The span that is replaced. */
   readonly whole: Span
-  /** Where the part that holds it begins. */
+  /** The start of the part that contains it. */
   readonly partStart: number
 }
 
@@ -51,7 +51,10 @@ const DEPTH_MAX = 16
 const PLAIN_FIELDS =
   /^(?:model|prompt|input|text|instructions|user|voice|negative_prompt|metadata)$/
 
-/** `top` are the members of the whole body, which `json` has read looking for `beginsPart`. Throws `request.invalid_argument` when parts are nested without end. */
+/**
+ * `top`: the members of the whole body, which `json` has read searching for `beginsPart`. Throws
+ * `request.invalid_argument` when parts are nested too deep.
+ */
 export function mediaSources(
   body: Uint8Array,
   json: JsonMembers,
@@ -76,7 +79,10 @@ export function refuseAddressesInForm(body: Uint8Array, parts: readonly FormPart
   throw new BatonError('request.invalid_argument', text, { data: { param } })
 }
 
-/** Each type and field of a part begins so. Most conversations are texts, and no part is looked for in them. */
+/**
+ * The starts of every type and field of a part. Most conversations contain only text, and are not searched for
+ * parts.
+ */
 const BEGINS_OF_PARTS = [
   'image',
   'input_image',
@@ -90,7 +96,7 @@ const BEGINS_OF_PARTS = [
   'computer_screenshot',
 ]
 
-/** Whether a string may be the type or a field of a part: so far as it is written without escapes. */
+/** True when a string may be the type or a field of a part, as far as it is written without escapes. */
 export function beginsPart(bytes: Uint8Array, start: number): boolean {
   switch (bytes[start]) {
     // The first characters of these words.

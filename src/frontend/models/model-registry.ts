@@ -31,7 +31,7 @@ interface ModelRegistryOptions {
   readonly reportsLinks?: boolean
   readonly modelForgetMs: number
   readonly fleetObserver?: FleetNewsObserver
-  /** `always`: requests go on as they came, also where no tokenizer can be loaded. */
+  /** `always`: requests are forwarded unchanged, also when no tokenizer can be loaded. */
   readonly forwarding?: { readonly always: boolean }
 }
 
@@ -195,7 +195,7 @@ export class ModelRegistry implements FleetObserver {
     return this.families.flatMap(({ versions }) => versions)
   }
 
-  /** True if some model is served only by passing requests through. Asked for each request, so no list is made. */
+  /** True when some model is served only by forwarding requests. Called for each request, so it creates no list. */
   get hasPassedThrough(): boolean {
     for (const { versions } of this.#families.values()) {
       for (const version of versions) if (isPassedThrough(version)) return true

@@ -21,7 +21,7 @@ interface Answers {
   readonly takesForwarded: boolean
 }
 
-/** A model keeps its list of cards until one of them changes, and every request asks. */
+/** A model keeps its list of cards until one changes, and every request asks, so answers are cached by list. */
 const known = new WeakMap<Cards, Answers>()
 
 function answersOf(cards: Cards): Answers {

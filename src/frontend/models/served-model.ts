@@ -29,7 +29,7 @@ export class ServedModel {
   readonly #isFurther: boolean
   readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
-  /** What every request asks of all cards together; null: they have changed since. */
+  /** Facts of all cards together that every request needs; null: the cards have changed. */
   #ofCards: OfCards | null = null
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Runs while the model has no worker. */
@@ -56,7 +56,7 @@ export class ServedModel {
     createdSeconds: number
     loadText: (card: WorkerCard) => Promise<ModelText>
     links: WorkerLinks
-    /** False: requests go on as they came where there is no text side. */
+    /** False: requests are forwarded unchanged when there is no text side. */
     needsText?: boolean
     /** True when there is an older version. */
     isFurther?: boolean
@@ -170,7 +170,7 @@ export class ServedModel {
     return this.router.canServeRequests()
   }
 
-  /** Requests can be sent, and they can be made into tokens: what whoever asks for the status wants to know. */
+  /** True when requests can be tokenised and sent; used for status reports. */
   get canAnswer(): boolean {
     return this.isReady && !this.#isTextMissing
   }
@@ -251,7 +251,7 @@ export class ServedModel {
 
   notReadyReason(): string {
     if (this.isReady && this.#isTextMissing) {
-      // Anyone may ask: why, with its paths, is in the log and in the warnings of /health.
+      // This answer is public; the reason, which may contain paths, is in the log and in the warnings of /health.
       return 'its tokenizer and template cannot be loaded'
     }
     const [refused] = this.refused
@@ -275,9 +275,9 @@ export class ServedModel {
 
 interface OfCards {
   readonly cards: readonly WorkerCard[]
-  /** The shortest that one of them says. */
+  /** The smallest of them. */
   readonly contextLength: number | undefined
-  /** Those that all of them say, as far as they say any. */
+  /** Features that all of them have, of those that state any. */
   readonly features: readonly EngineFeature[] | undefined
 }
 

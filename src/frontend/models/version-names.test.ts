@@ -37,22 +37,22 @@ describe('POST /admin/weights', () => {
     },
   )
 
-  it('a version that is refused, by its name - is served from then on', async () => {
+  it('a refused version, by its name - is served from then on', async () => {
     expect(await weigh(start(), { version: 'v3' })).toEqual([['storyteller', 'abe0']])
   })
 
   it.each([
-    [{ version: 'v4' }, '"v4" is no version that is known here'],
-    [{ version: 'ab' }, '"ab" fits more than one version'],
+    [{ version: 'v4' }, '"v4" is not a known version'],
+    [{ version: 'ab' }, '"ab" matches more than one version'],
     [{ version: 'v2', model: 'other' }, 'there is other@9990'],
-  ])('%j - 400 that lists what there is', async (fields, message) => {
+  ])('%j - 400 that lists the known versions', async (fields, message) => {
     expect(await weigh(start(), fields)).toEqual({
       status: 400,
       message: expect.stringContaining(message),
     })
   })
 
-  it('the list - shows all names; a model that is not served is 404', async () => {
+  it('the list - contains all names; a model that is not served is 404', async () => {
     const it_ = start()
     expect(await weigh(it_, { version: 'x' })).toMatchObject({
       message: expect.stringMatching(

@@ -1,6 +1,6 @@
 /**
- * Which version of which model an administrator means: by its hash or the beginning of it, by `model@hash` as metrics and
- * the console show it, or by the `--model-version` that its workers were started with.
+ * Finds the version that an administrator names: by its hash or a prefix of it, by `model@hash` as metrics and the
+ * console show it, or by the `--model-version` of its workers.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -11,16 +11,16 @@ export interface NamedVersion {
   readonly model: string
   /** The hash. */
   readonly version: string
-  /** Of `--model-version`, or a fingerprint of the model's numbers; absent: no worker says. */
+  /** From `--model-version`, or a fingerprint of the model's weights; absent: no worker states one. */
   readonly modelVersion?: string
 }
 
-/** Of those workers: all that are of the version, served or refused. */
+/** From all workers of the version, served or refused. */
 export function modelVersionOf(cards: readonly WorkerCard[]): string | undefined {
   return cards.find(({ agreement }) => agreement?.weights !== undefined)?.agreement?.weights
 }
 
-/** Throws `request.invalid_argument` with the versions that there are, 404 for a model that there is not. */
+/** Throws `request.invalid_argument` with the known versions, and 404 for an unknown model. */
 export function meantVersion(
   registry: ModelRegistry,
   asked: string,
@@ -33,7 +33,7 @@ export function meantVersion(
   const [first, ...others] = meant
   if (first !== undefined && others.length === 0) return first
   const there = all.map(shown).join(', ')
-  const why = meant.length === 0 ? 'is no version that is known here' : 'fits more than one version'
+  const why = meant.length === 0 ? 'is not a known version' : 'matches more than one version'
   throw new BatonError(
     'request.invalid_argument',
     `\`version\`: ${JSON.stringify(asked)} ${why}; there ${all.length === 1 ? 'is' : 'are'} ${there === '' ? 'none' : there}`,
@@ -50,7 +50,7 @@ function shown({ model, version, modelVersion }: NamedVersion): string {
   return `${model}@${version}${modelVersion === undefined ? '' : ` (${modelVersion})`}`
 }
 
-/** Each once, with those that are refused now. */
+/** Each version once, including refused ones. */
 function namedVersions({ families }: ModelRegistry): readonly NamedVersion[] {
   const found = new Map<string, NamedVersion>()
   const add = (model: string, version: string, cards: readonly WorkerCard[]): void => {

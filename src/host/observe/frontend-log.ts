@@ -43,7 +43,7 @@ function forPeople(): { write(json: string): void } {
 /** The observer that writes the lines. */
 export function frontendLog(logger: Logger): FrontendObserver {
   const phases = logger.isLevelEnabled('info') ? new RequestPhases() : null
-  // Asked once: every request has several events that are told at this level only.
+  // Read once, because every request has several events that are logged only at this level.
   const isTraced = logger.isLevelEnabled('trace')
   return (event, request) => {
     const known = phases?.observe(event, request.requestId) ?? NOTHING

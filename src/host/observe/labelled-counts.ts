@@ -24,7 +24,7 @@ interface Written {
 export class LabelledCounts {
   readonly #names: readonly string[]
   readonly #counts = new Map<string, LabelledCount>()
-  /** In no order; the next one that is found by its key takes the place of one of them. */
+  /** Unordered; the next count that is looked up by its key replaces one of them. */
   readonly #recent: LabelledCount[] = []
   #nextPlace = 0
 

@@ -219,7 +219,7 @@ class WorkerProcessLife {
       return
     }
     this.#isStopping = true
-    // A meeting place that is away would be waited for, and is of no use any more.
+    // The process would wait for an unavailable discovery service, which is not needed any more.
     if (!this.#hasStarted) void this.#options.discovery.close().catch(() => undefined)
     const { totalMs, forceExitAfterMs } = {
       ...DEFAULT_SHUTDOWN,

@@ -146,7 +146,7 @@ export class HttpServer {
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     this.#requestsActive += 1
     const gone = new ClientSignal()
-    // It is told once: `once` would only make two more objects of each request.
+    // Called once in any case; `once` would only create two more objects per request.
     res.on('close', () => {
       this.#requestsActive -= 1
       // An HTTP/2 stream that the client resets counts as finished although it was not ended.
@@ -251,7 +251,7 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
   const path = queryStart < 0 ? url : url.slice(0, queryStart)
   const query = queryStart < 0 ? '' : url.slice(queryStart + 1)
   const headers = withOneRequestId(req, headersOf(req))
-  // In one piece, not by a spread: every request makes one.
+  // As one literal instead of a spread, because every request creates one.
   return remoteAddress === undefined
     ? { method, path, query, headers, signal }
     : { method, path, query, headers, signal, remoteAddress }
@@ -349,17 +349,17 @@ function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
 }
 
 /**
- * Head and body in one plain write. `end` with a body makes two of them, the second one empty, for which the socket gathers
- * both into memory of their own.
+ * Writes head and body in one plain write. `end` with a body makes two writes, the second one empty, for which the
+ * socket copies both to new memory.
  */
 function endAscii(res: ServerResponse, body: string): void {
-  // Of a pipeline another response may have the socket, and HTTP/2 has frames.
+  // Another response of a pipeline may use the socket, and HTTP/2 has frames.
   const socket = isHttp2(res.req) ? null : res.socket
   if (socket === null || body === '') {
     res.end(body)
     return
   }
-  // Held for as long as `write` takes: it would hold the socket itself, until the next tick.
+  // Corked only during `write`; otherwise the socket would stay corked until the next tick.
   socket.cork()
   res.write(body, 'latin1')
   socket.uncork()

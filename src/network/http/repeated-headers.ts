@@ -12,7 +12,7 @@ const REQUEST_ID = 'x-request-id'
 export function repeatedHeader(req: Pick<IncomingMessage, 'rawHeaders'>): string | null {
   const { rawHeaders } = req
   let seen = 0
-  // In one go and without lists: every request is looked at.
+  // In one pass without lists, because every request is checked.
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const given = rawHeaders[i] as string
     const at = ONCE.findIndex((name) => isSameName(given, name))

@@ -59,7 +59,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#reply = reply
     this.#res = res
     this.#unsent = unsent
-    // It is told once: `once` would only make two more objects of each stream.
+    // Called once in any case; `once` would only create two more objects per stream.
     res.on('close', () => {
       this.#ended = true
       this.#pending = ''
@@ -154,7 +154,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     return writeChunk(socket, text, ascii)
   }
 
-  /** With the head in one segment. */
+  /** Writes the first text with the head in one segment. */
   #handFirst(socket: Socket, text: string, ascii: boolean): boolean {
     this.#headSent = true
     socket.cork()

@@ -48,7 +48,7 @@ export class UnsentBytes {
     this.#onCut = onCut
   }
 
-  /** After so many bytes were written to the reply: the client has had no time yet to read these. */
+  /** `written` bytes were just written to the reply, so the client has had no time to read them. */
   wrote(reply: SentReply, written: number): void {
     const bytes = reply.res.writableLength
     if (bytes < NOTICE_BYTES) return

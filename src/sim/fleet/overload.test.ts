@@ -105,7 +105,7 @@ describe.each([
       return { capacity, calmMs: percentile(ttftOf([...calm.log.rows()]), 95) }
     }
 
-    /** One load of so many times the capacity; returns how long the fleet needed to recover from it. */
+    /** One load of a multiple of the capacity; returns how long the fleet needed to recover from it. */
     async function overload(
       { capacity, calmMs }: { capacity: number; calmMs: number },
       times: number,
@@ -144,7 +144,7 @@ describe.each([
           recoveries.push(await overload(calm, times, 10 * frontends + times + 1000 * i))
         }
         const told = `recovery after ${times} x ${calm.capacity.toFixed(1)}/s: ${recoveries.join(', ')} s`
-        // When five requests in a row are answered quickly depends on when they come: single seeds differ.
+        // The time of five consecutive fast answers depends on the arrivals, so single seeds differ.
         expect(recoveries.reduce((sum, seconds) => sum + seconds, 0) / seeds, told).toBeLessThan(2)
         expect(Math.max(...recoveries), told).toBeLessThan(3.5)
       }

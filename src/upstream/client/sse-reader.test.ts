@@ -23,7 +23,7 @@ describe('SseReader', () => {
     expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
   })
 
-  it('lines that end with CR alone - the same in every cut', () => {
+  it('lines that end with CR only - the same result in every cut', () => {
     const bytes = Buffer.from(TEXT.replaceAll(/\r\n|\n/g, '\r'))
     const expected = ['{"a":1}', 'two', '1\n2', 'größe', '[DONE]']
     expect(eventsOf([bytes])).toEqual(expected)
@@ -33,7 +33,7 @@ describe('SseReader', () => {
     expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
   })
 
-  it('lines that end with CR alone - an event is told when it is there', () => {
+  it('lines that end with CR only - an event is reported when it is complete', () => {
     const seen: string[] = []
     const reader = new SseReader((data) => seen.push(data))
     for (const event of ['one', 'two', 'three']) reader.push(Buffer.from(`data: ${event}\r\r`))

@@ -1,8 +1,9 @@
 /**
- * Server-sent events of an engine: bytes in any pieces to the text behind `data:`.
+ * Parses the server-sent events of an engine: from bytes in any pieces to the text after `data:`.
  *
- * Lines end with LF, CR LF or CR. Comment lines, other fields and empty events are left out. An event is complete with its empty line; what is left at
- * the end of the body counts as well, as some servers forget the last one.
+ * Lines end with LF, CR LF or CR. Comment lines, other fields and empty events are skipped. An event is complete
+ * with its empty line; an incomplete one at the end of the body counts too, because some servers omit the last empty
+ * line.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -17,7 +18,7 @@ export class SseReader {
   #pendingBytes = 0
   #data: string | null = null
   #isFirstLine = true
-  /** The server ends lines with CR alone: one at the end of what came is an end, too. */
+  /** The server ends lines with CR only, so a CR at the end of a piece ends a line too. */
   #endsWithCr = false
 
   constructor(onData: (data: string) => void) {
@@ -42,7 +43,7 @@ export class SseReader {
     if (this.#pendingBytes > EVENT_BYTES_MAX) throw tooLong()
   }
 
-  /** Lines that end with CR alone in what has no LF. Returns where the rest begins. */
+  /** Lines that end with CR in a piece without LF. Returns the position of the rest. */
   #bareLines(bytes: Buffer, from: number): number {
     const last = bytes.lastIndexOf(CR)
     if (last < from) return from
@@ -56,7 +57,7 @@ export class SseReader {
     return isWhole ? bytes.length : end + 1
   }
 
-  /** Without its LF; within there may be lines that end with CR. */
+  /** `piece`: without its LF; it may contain lines that end with CR. */
   #lines(piece: Buffer): void {
     let text: string
     if (this.#pendingBytes === 0) text = piece.toString('utf8')

@@ -37,7 +37,7 @@ export function errorOfResponse(
   return upstreamError(status, messageIn(json) ?? '', shape, retryAfterIn(retryAfter))
 }
 
-/** What is neither an answer nor a refusal: it says nothing of the request. */
+/** For a redirect, which is neither an answer nor a refusal and says nothing about the request. */
 export function redirected(status: number): BatonError {
   return new BatonError('backend.unknown', `the engine answered ${status} instead of an answer`, {
     data: { stage: 'upstream', upstreamStatus: status },
