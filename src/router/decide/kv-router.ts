@@ -273,7 +273,7 @@ export class KvRouter implements FleetObserver {
     return untilNext
   }
 
-  /** Called by `output` when a new block of output begins. */
+  /** Adds one block of output; `output` does this itself when a block begins. */
   addOutputBlock(booking: Booking, decayFraction?: number): void {
     this.#sequences.addOutputBlock(booking, decayFraction)
     this.#rows.write(booking.slot)

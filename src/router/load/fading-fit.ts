@@ -1,5 +1,5 @@
 /**
- * Recursive least squares over a few features with exponential forgetting and non-negative coefficients.
+ * Online least squares over a few features with exponential forgetting and non-negative coefficients.
  *
  * Memory is a k × k matrix, and every observation takes constant time. Observations are weighted by relative error,
  * so that a prompt of a hundred tokens counts as much as one of fifty thousand. A weak ridge term towards `prior`
