@@ -241,6 +241,7 @@ export class KvRouter implements FleetObserver {
     )
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     booking.record = selection.record
+    booking.showsSpeed = selection.isForwarded !== true
     this.#forecast.predict(booking, tokens, nowMs)
     if (tokens !== null) this.peers.tell('sent', booking, true)
     this.#turns.sent(selection, this.blockSize, nowMs)

@@ -43,6 +43,8 @@ export interface Selection {
   readonly assumeKvReuse: boolean
   /** The token ids are an estimate, not those of the engine's tokenizer. */
   readonly isEstimated: boolean
+  /** The reply is not one of tokens, so that its times say nothing about the speed of prompts and steps. */
+  readonly isForwarded?: boolean
   readonly expectedOutputTokens: number | null
   /** Predicted time to the first token; null if there is no prompt to compute or nothing is known about the pool yet. */
   readonly predictedTtftMs: number | null

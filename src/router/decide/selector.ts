@@ -244,6 +244,7 @@ export class Selector {
       trackPrefill: scope.trackPrefill,
       assumeKvReuse: scope.assumeKvReuse,
       isEstimated: query.request.routing.isEstimated ?? false,
+      isForwarded: query.request.forward !== undefined,
       expectedOutputTokens: query.request.routing.expectedOutputTokens ?? null,
       predictedTtftMs,
       record: recordDecision(this.#pool, scope, eligible, candidates, {

@@ -58,6 +58,8 @@ export class Booking implements InFlight {
   record: BookedRecord | null = null
   /** True if the rank had a free place in its batch at dispatch. */
   hasPlace = true
+  /** False for a forwarded request: its first item may be the whole reply, and its pieces are not tokens. */
+  showsSpeed = true
   /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
   firstTokenMs: number | null = null

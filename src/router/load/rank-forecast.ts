@@ -1,4 +1,7 @@
-/** Predicts the times of a booking when it is made, and learns the rank's rates from the measured times. */
+/**
+ * Predicts the times of a booking when it is made, and learns the rank's rates from the measured times, except those of
+ * forwarded requests.
+ */
 import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
 import type { RankBacklog, SentPrompt } from './rank-backlog.ts'
@@ -68,6 +71,7 @@ export class RankForecast {
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
+    if (!booking.showsSpeed) return
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
     if (!booking.hasPlace || !this.#hasPlaces(slot)) return
     booking.onArrival?.(nowMs - sentMs - stepMs)
@@ -92,6 +96,7 @@ export class RankForecast {
   /** The request completed with this many output tokens. */
   served(booking: Booking, tokens: number, nowMs: number): void {
     const { firstTokenMs, slot, atFirst } = booking
+    if (!booking.showsSpeed) return
     if (booking.freed || firstTokenMs === null || atFirst === null || tokens < 2) return
     const elapsedMs = nowMs - firstTokenMs
     if (elapsedMs <= 0) return
