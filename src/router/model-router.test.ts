@@ -36,6 +36,17 @@ describe('PrefillRouter: topology', () => {
     expect(plane.calls).toHaveLength(0)
   })
 
+  it('required - cannot serve while no prefill worker has a partner, unless requests may run in one leg', () => {
+    const apart = [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a')]
+    const { router } = buildModel(apart, required)
+    expect(router.canServeRequests()).toBe(false)
+    router.fleet.workerJoined(rack(3, 'decode', 'b'))
+    expect(router.canServeRequests()).toBe(true)
+    expect(buildModel(apart).router.canServeRequests()).toBe(true)
+    const conditional = { ...required, conditional: { enabled: true } }
+    expect(buildModel(apart, conditional).router.canServeRequests()).toBe(true)
+  })
+
   it('preferred - cheaper in the domain, elsewhere if necessary', () => {
     const { plane, send } = buildModel(
       [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a'), rack(3, 'decode', 'b')],

@@ -269,6 +269,10 @@ export class ServedModel {
     const modes = new Set([...this.#cards.values()].map((card) => card.mode))
     if (!modes.has('agg') && !modes.has('decode')) return 'there is no decode worker'
     if (!modes.has('agg') && !modes.has('prefill')) return 'there is no prefill worker'
+    const { unpaired } = this.router.status().disaggregation
+    if (unpaired && unpaired.prefill === unpaired.prefillAll) {
+      return 'no prefill worker has a decode worker in its domain (required topology)'
+    }
     return 'its workers cannot accept requests now'
   }
 }

@@ -69,7 +69,16 @@ export class PrefillRouter implements RequestService {
   canServeRequests(): boolean {
     const { config, decode } = this.#options
     if (decode.router.workerCount === 0) return false
+    if (this.#hasNoPair()) return false
     return !config.enforceDisaggregation || this.#whyNot() === null
+  }
+
+  /** Every request has two legs, and with the required topology no prefill worker has a partner. */
+  #hasNoPair(): boolean {
+    const { config } = this.#options
+    if (config.topology?.enforcement !== 'required' || config.conditional.enabled) return false
+    const unpaired = unpairedOf(this.#options)
+    return unpaired !== null && unpaired.prefill === unpaired.prefillAll
   }
 
   /** The refusal that `send` would give because the queue is full, whatever the prompt; null if there is none yet. */
