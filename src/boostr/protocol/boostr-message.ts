@@ -1,5 +1,5 @@
 /**
- * The spine: tags 10 and 30–36 with their exact layouts. Little-endian, no magic, no checksum.
+ * The messages of the dialect: tags 10 and 30–36 with their exact layouts. Little-endian, no magic, no checksum.
  *
  *   10 ACTIVATION       [token i64 …]                    router → prefill
  *   30 PREFILL_REQUEST  [request u64][seq_len u32][decode_rank u32]
@@ -10,7 +10,7 @@
  *   35 DECODE_TOKEN     [request u64][token i64]         −1: the generation has ended
  *   36 DECODE_DONE      [request u64], 8 or 16 bytes long
  *
- * Request ids and token ids are 64 bits and stay bigint here: −1 and −2^63 have meanings of their own.
+ * Request ids and token ids have 64 bits and are bigint here, because −1 and −2^63 have special meanings.
  */
 import { protocolError } from '../../wire/index.ts'
 import { TAG, tagName } from '../../wire/index.ts'

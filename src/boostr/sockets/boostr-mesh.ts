@@ -1,12 +1,12 @@
 /**
- * The connections of one rank of the dialect `boostr`: dials the ranks that it knows of, accepts the others, and is
- * the link of its node.
+ * The connections of one rank of the dialect `boostr`: connects to the configured ranks, accepts the others, and
+ * implements the link of its node.
  *
  *   node ── send(rank, frame) ──▶ mesh ── TCP ──▶ mesh of that rank ── receive(from, frame) ──▶ its node
  *
- * The dialect has no greeting of its own, so a connection begins with HELLO, which names the rank and proves the
- * secret; after that only tags 10 and 30–36 (and PING, PONG, GOODBYE) are known. A lost connection is reported as
- * `peerGone` and dialled again; what was sent meanwhile is lost, which the deadlines of the roles are for.
+ * The dialect has no handshake of its own, so a connection starts with HELLO, which names the rank and proves the
+ * secret; after that only tags 10 and 30–36 (and PING, PONG, GOODBYE) are accepted. A lost connection is reported as
+ * `peerGone` and opened again; messages sent meanwhile are lost, which the deadlines of the roles handle.
  */
 import type { AddressInfo, Server, Socket } from 'node:net'
 

@@ -5,16 +5,16 @@
 import { BatonError } from '../../base/index.ts'
 import type { ChatAnswer, ChatMessage, ChatSettings } from './chat-answer.ts'
 
-const HELP = `/system [text]  the system message: show it, set it, or take it away with /system -
-/model [name]   the model: show those that there are, or choose one
-/temp [x]       the temperature: 0 answers the same each time; /temp - is the server's own
+const HELP = `/system [text]  show or set the system message; /system - removes it
+/model [name]   list the models, or choose one
+/temp [x]       set the temperature; 0 gives the same answer each time, /temp - restores the server's default
 /retry          ask the last question again
-/explain        why the last answer ran where it ran
-/worker         which workers gave the last answer
-/stats          how fast the answers were
-/save <file>    the talk as JSON, or as Markdown when the name ends with .md
-/new            forget the talk so far
-/quit           leave (or Ctrl-D); Ctrl-C stops an answer
+/explain        show why the last answer ran on its workers
+/worker         show the workers of the last answer
+/stats          show the speed of the answers
+/save <file>    save the conversation as JSON, or as Markdown if the name ends with .md
+/new            start a new conversation
+/quit           exit (or Ctrl-D); Ctrl-C stops an answer
 A paste of several lines is one question.`
 
 export interface TalkPorts {

@@ -1,12 +1,12 @@
 /**
- * Reads traces of requests, whatever wrote them, and arranges their times.
+ * Reads traces of requests in several formats, and arranges their times.
  *
- * | format | a line |
+ * | format | line |
  * |---|---|
  * | `mooncake` | JSON with `timestamp` (ms), `input_length`, `output_length`, `hash_ids`; Dynamo's `session_id` and `delay` too |
  * | `agentic` | Dynamo's graphs of requests: a header, then JSON with `dependencies` |
- * | `dynamo` | what Dynamo's servers recorded: JSON with `event_type` `request_end` |
- * | `log` | a line of Baton's own log that says `request ended` |
+ * | `dynamo` | recordings of Dynamo's servers: JSON with `event_type` `request_end` |
+ * | `log` | a `request ended` line of Baton's own log |
  * | `csv` | lengths, with or without a time |
  */
 import { BatonError } from '../../base/index.ts'

@@ -1,13 +1,13 @@
 /**
- * What the requests of each kind of workload look like. The defaults are of the order that public traces and data sheets
- * of such loads give; every number can be set.
+ * The shapes of prompts and sessions for each kind of workload. The defaults have the magnitude of public traces and
+ * data sheets; every number can be set.
  *
  * | kind | prompts |
  * |---|---|
  * | `random` | nothing shared |
- * | `shared-prefix` | one of `groups` system prompts, then something new |
- * | `chat` | sessions: a system prompt for all, each turn behind the whole talk so far, pauses of a reader |
- * | `agents` | sessions with many short turns behind one of `groups` tool prompts, pauses of a tool |
+ * | `shared-prefix` | one of `groups` system prompts, then new tokens |
+ * | `chat` | sessions: one system prompt for all, each turn contains the conversation so far, pauses as of a reader |
+ * | `agents` | sessions with many short turns after one of `groups` tool prompts, pauses as of a tool |
  * | `rag` | one of `groups` documents, drawn by Zipf's law, then a question |
  * | `mix` | one in ten prompts is long, the others are short |
  */
