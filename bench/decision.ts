@@ -5,7 +5,7 @@
  * Prints medians in microseconds of: hashing; the whole decision (hash, find, loads, cost, pick, record); loads and
  * selection alone (hashes known, empty index); reserving and releasing. The baseline is a straightforward
  * implementation
- * that reads every worker's load from a map of its own for each decision.
+ * that reads every worker's load from a separate map for each decision.
  *
  *   npx tsx bench/decision.ts [--cost time|blocks] [--workers 10,100,1000,10000]
  */

@@ -56,7 +56,7 @@ async function alone(batching: 'exact' | 'throughput', inFlight: number): Promis
     costs.push((user + system) / tokens)
   }
   await engine.cleanup()
-  // The first round is left out, because its code is still being compiled.
+  // The first round is not counted, because code is still being compiled.
   print('engine alone', `${inFlight} in flight, ${batching}`, speeds.slice(1), costs.slice(1))
 }
 

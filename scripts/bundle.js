@@ -111,7 +111,7 @@ async function write(folder, { outside, ...options }) {
     platform: 'node',
     treeshake: { moduleSideEffects: false },
   })
-  // Flat, so that a thread's file is beside any file that starts it.
+  // One flat folder, so that a worker thread's file is next to every file that starts it.
   const { output } = await build.write({
     dir: join(ROOT, folder),
     format: 'esm',

@@ -23,7 +23,7 @@ const EDGE_ROOMS = new Set(
 const PURE_FOLDERS = ['src/boostr/protocol/']
 /** Most files in one folder; more of them are a sign that a sub-folder is missing. */
 const FOLDER_FILES_MAX = 25
-/** Doors beside a room's own index.ts; each is a sub-path export of the package. */
+/** Doors in addition to a room's index.ts; each is a sub-path export of the package. */
 const SIDE_DOORS = new Set(['engine/testing'])
 
 function tsconfigOf(room: string): string {

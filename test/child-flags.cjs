@@ -1,14 +1,15 @@
 /**
- * Loaded first in every `baton` that a test starts: a process that lives for a second must not spend it on being fast for hours.
+ * V8 flags for every `baton` process that a test starts; loaded first. Such a process lives for about a second, so code
+ * optimised for hours of running does not pay.
  *
- * V8 compiles a function again, optimised, once it has run through so many bytes of bytecode: a sixth of the CPU of a start.
- * Here it waits seven times as long, and gives new objects more room before the first collections. Nothing else is changed,
- * and programs other than `baton` are left alone.
+ * V8 optimises a function once it has executed a number of bytes of bytecode, which is a sixth of the CPU time of a start.
+ * Here this number is seven times as large, and new objects get more space before the first garbage collections. Nothing
+ * else changes, and other programs are not affected.
  */
 const { setFlagsFromString } = require('node:v8')
 
 if (/[\\/]dist[\\/]bin[\\/]baton\.js$/.test(process.argv[1] ?? '')) {
-  // The flag is gone from Node 24's V8, which counts calls.
+  // V8 of Node 24 counts calls instead and does not have this flag.
   if (Number.parseInt(process.versions.v8, 10) < 13) setFlagsFromString('--interrupt-budget=500000')
   setFlagsFromString('--semi-space-growth-factor=8')
 }

@@ -1,7 +1,8 @@
 /**
- * Runs one command of `baton` after the other in this process, each as if it were the only one: its own arguments, variables, folder and exit code.
+ * Runs `baton` commands one after the other in this process, each with its own arguments, variables, folder and exit code.
  *
- * The program ends by setting an exit code, so a module imported once more is one more run; what it has loaded stays loaded.
+ * The program ends by setting an exit code, so importing its module again runs it again; the modules that it imports stay
+ * loaded.
  */
 import { pathToFileURL } from 'node:url'
 
@@ -9,7 +10,7 @@ const [main] = process.argv.slice(2)
 const environment = { ...process.env }
 let count = 0
 
-/** What goes to the stream from now on goes to `take`; returns what ends that. */
+/** Passes everything written to the stream to `take`; returns a function that restores the stream. */
 function divert(stream, take) {
   const { write } = stream
   stream.write = (bytes, encoding, done) => {

@@ -112,7 +112,7 @@ function play(what: Case, prompts: { stored: Uint32Array; removed: Uint32Array }
   for (let holder = 0; holder < HOLDERS; holder++) {
     timed('holder removed', () => index.removeHolder(holder))
   }
-  if (index.stats().entries !== 0) throw new Error('something is left')
+  if (index.stats().entries !== 0) throw new Error('the index is not empty after all removals')
   return times
 }
 

@@ -3,7 +3,7 @@
  * stream has a token, and writes the bytes of a reply. It neither routes nor tokenises nor stores anything.
  *
  * Arguments: the milliseconds between the tokens of a stream, and the number of workers. Prints its port. A worker
- * is a process of its own that sends one frame per step: for each of its streams the number and how many tokens are
+ * is a separate process that sends one frame per step: for each of its streams the number and how many tokens are
  * left.
  */
 import { fork } from 'node:child_process'

@@ -148,7 +148,7 @@ const BARE_FRONTEND = fileURLToPath(new URL('./bare-frontend.ts', import.meta.ur
 const BARE_SERVER = fileURLToPath(new URL('./bare-server.ts', import.meta.url))
 const LOAD_CLIENT = fileURLToPath(new URL('./load-client.ts', import.meta.url))
 
-/** Runs the load generator in a process of its own. */
+/** Runs the load generator in a separate process. */
 export function load(spec: LoadSpec): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ['--import', 'tsx', LOAD_CLIENT], {

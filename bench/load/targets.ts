@@ -57,7 +57,7 @@ export function startBare(): Promise<Target> {
   return bareTarget('bare server', startBareServer)
 }
 
-/** At the engine's pace, with workers of its own. */
+/** Sends tokens at the engine's pace, with its own workers. */
 export function startBareFront(): Promise<Target> {
   return bareTarget('bare frontend', () => startBareFrontend(ENGINE_ITL_MS, 2))
 }

@@ -1,7 +1,7 @@
 /**
  * Room `testing`: conformance kits for implementations of Baton's contracts, `baton-llm/testing`.
  *
- * Owns the kits for discovery, request planes and KV transports; re-exports the engine's kit, which lies beside its
+ * Owns the kits for discovery, request planes and KV transports; re-exports the engine's kit, which is next to its
  * contract.
  * May use: base, request, wire, engine, discovery. For: tests of an implementation; nothing that serves loads it.
  *

@@ -1,7 +1,8 @@
 """A vision model for tests: `python image-model.py TEXT_MODEL OUT`.
 
-Makes a Hugging Face folder of a LLaVA model (an image is 16 tokens) around the tokenizer and the sizes of a small text model. It has
-no weights: vLLM makes some up with `--load-format dummy`, so that it sees what it is shown and says nothing of use.
+Creates the Hugging Face folder of a LLaVA model (an image is 16 tokens) with the tokenizer and the sizes of a small text
+model. It has no weights: vLLM uses random ones with `--load-format dummy`, so it processes images but its output is
+meaningless.
 """
 import json
 import sys

@@ -148,7 +148,7 @@ export const BAD: readonly (readonly [string, string, unknown, string])[] = [
     'messages[0].content[0].image_url.url',
   ],
   [
-    'another type beside the field',
+    'another type next to the field',
     CHAT,
     parts({ type: 'text', text: 'x', image_url: { url: 'http://a.b' } }),
     'messages[0].content[0].image_url.url',

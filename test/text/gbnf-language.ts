@@ -26,7 +26,7 @@ export class GbnfLanguage {
       this.#skip(false)
       this.#match(/::=/y)
       this.#skip(true)
-      if (this.#rules.has(name)) throw new Error(`rule ${name} is there twice`)
+      if (this.#rules.has(name)) throw new Error(`rule ${name} is defined twice`)
       this.#rules.set(name, this.#choice(false))
       this.#skip(true)
     }

@@ -1,5 +1,5 @@
 /**
- * The three roles of the dialect `boostr` over TCP: each a node of src/boostr on a mesh of its own, with the clock
+ * The three roles of the dialect `boostr` over TCP: each a node of src/boostr on its own mesh, with the clock
  * of the machine and, for decode, the loop that steps it.
  */
 import type { BoostrLink } from '../protocol/boostr-link.ts'

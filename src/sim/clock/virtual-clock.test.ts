@@ -22,7 +22,7 @@ describe('VirtualClock', () => {
     )
   })
 
-  it('stands still without timers and stops at the given time', async () => {
+  it('run - does not advance without timers, and stops at the given time', async () => {
     const clock = new VirtualClock({ epochMs: 1000 })
     let count = 0
     clock.after(10, () => count++)

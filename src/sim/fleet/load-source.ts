@@ -75,7 +75,7 @@ export class LoadSource {
   #follow(index: number, waitsFor: readonly TraceDependency[]): void {
     const { trace, concurrency } = this.#options
     const { waitsFor: isGraph, atMs } = trace[index]!
-    // A turn follows the previous one whatever its time says; a request of a graph also has a time of its own.
+    // A turn follows the previous one whatever its time says; a request of a graph also has its own time.
     const fromMs = isGraph !== undefined && concurrency === null ? atMs : 0
     const follower = { index, left: waitsFor.length, fromMs }
     for (const { request, on, delayMs } of waitsFor) {

@@ -1,6 +1,6 @@
 /**
  * Discovery in the simulated network: a worker's entry is reported to every watcher, and disappears when it signs
- * off or when nobody renews it any more.
+ * off or when it is no longer renewed.
  */
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'

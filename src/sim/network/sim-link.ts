@@ -206,7 +206,7 @@ export class SimLink implements ExchangeLink {
     else this.#afterDelay(eventDelayMs, take)
   }
 
-  /** Events have a separate lane beside the replies. */
+  /** Events and replies have separate lanes. */
   #afterDelay(delayMs: number, take: () => void): void {
     const { clock, dice } = this.#options
     clock.afterQuietly(delayMs + dice.delayMs(), () => {

@@ -15,7 +15,7 @@ export interface ShareRun {
   readonly parts: readonly number[]
 }
 
-/** `areDrawn`: every run has requests of its own; otherwise all have those of one trace. */
+/** `areDrawn`: every run has different requests; otherwise all have those of one trace. */
 export function shareMargin(runs: readonly ShareRun[], areDrawn: boolean): number {
   const overSeeds = finite(meanWithMargin(runs.map(({ share }) => share)).margin)
   const ofParts = runs.map(({ parts }) => finite(meanWithMargin(parts).margin))

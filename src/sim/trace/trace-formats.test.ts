@@ -309,7 +309,7 @@ describe('parseTrace - CSV', () => {
     ])
   })
 
-  it('a request without an answer, as in BurstGPT - is left out', () => {
+  it('a request without an answer, as in BurstGPT - is skipped', () => {
     const text = 'Timestamp,Model,Request tokens,Response tokens\n5,GPT,7,0\n6,GPT,9,1\n8,GPT,3,2'
     expect(parseTrace(text)).toMatchObject([
       { atMs: 0, inputTokens: 9 },
