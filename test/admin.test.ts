@@ -88,7 +88,7 @@ describe('/admin', () => {
     for (const { worker_id } of [first, second] as AdminWorker[]) {
       expect((await admin(server.url, 'drain', { worker_id }))[0]).toBe(200)
     }
-    await until('nobody is left', async () => (await complete(server.url)) === 503)
+    await until('no worker is left', async () => (await complete(server.url)) === 503)
     expect((await admin(server.url, 'resume', { worker_id: second?.worker_id }))[0]).toBe(200)
     await until('one is back', async () => (await complete(server.url)) === 200)
   })

@@ -92,7 +92,7 @@ describe('baton chat', () => {
       child.stdin.write('\r')
       await until('it has answered', () => /TTFT \d+ ms/.test(printed))
       child.stdin.write('/save ' + join(state, 'talk.json') + '\r')
-      await until('it is saved', () => printed.includes('2 messages are in'))
+      await until('the chat is saved', () => printed.includes('2 messages are in'))
       child.stdin.write('/quit\r')
       await new Promise((resolve) => {
         child.once('close', resolve)

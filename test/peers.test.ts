@@ -86,7 +86,7 @@ describe.each(WAYS)('frontends of one fleet, %s', (_, meetingPlace) => {
     const late = await startFrontend(where, keys)
     await until('the late one is connected and knows', async () => (await status(late)) === 429)
     one.baton.process.kill('SIGKILL')
-    await until('two admits again', async () => (await status(two)) === 200)
+    await until('frontend two accepts requests again', async () => (await status(two)) === 200)
   })
 })
 
@@ -108,7 +108,10 @@ describe.skipIf(NATS_VERSION === null)('two fleets on one NATS server', () => {
     // The red fleet knows its worker and the use of the key in it.
     expect([await models(), (await begin(other.url, key)).status]).toEqual([0, 503])
     await startWorker(blue)
-    await until('blue serves beside it', async () => (await begin(other.url, key)).status === 200)
+    await until(
+      'the blue fleet serves too',
+      async () => (await begin(other.url, key)).status === 200,
+    )
     expect((await begin(one.url, key)).status).toBe(429)
   })
 })

@@ -58,7 +58,7 @@ describe('AddressDiscovery', () => {
     }
     const watch = await discoveryOver(answers, addresses).watch(new DiscoveryRecord())
     expect(watch.cards.size).toBe(1_000)
-    await until('twenty looks later', () => looks > 20)
+    await until('20 polls', () => looks > 20)
     expect([answers.dials, answers.connections]).toEqual([1_000, 1_000])
     watch.close()
     expect(answers.connections).toBe(0)
@@ -73,7 +73,7 @@ describe('AddressDiscovery', () => {
     }
     const record = new DiscoveryRecord()
     await discoveryOver(answers, addresses).watch(record)
-    await until('forty looks later', () => looks > 40)
+    await until('40 polls', () => looks > 40)
     expect(answers.dials).toBeLessThan(10)
     answers.set(1, sampleCard(1))
     await record.until('joined 1')

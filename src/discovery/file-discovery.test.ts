@@ -173,7 +173,7 @@ describe('FileDiscovery - entry or folder is removed', () => {
     })
     await rm(join(folder, '1.json'))
     await until('the entry is back', async () => (await readdir(folder)).includes('1.json'))
-    await until('it is said', () => said.length > 0)
+    await until('the fault is reported', () => said.length > 0)
     expect(said).toEqual([expect.stringMatching(/1\.json was removed/)])
   })
 
@@ -192,7 +192,7 @@ describe('FileDiscovery - entry or folder is removed', () => {
         const names = await readdir(folder).catch(() => [])
         return names.filter((name) => name.endsWith('.json')).length === 3
       })
-      await until('all have said it', () => said.length >= 3 * round)
+      await until('all have reported the fault', () => said.length >= 3 * round)
     }
     const late = sampleCard(4)
     await workers.register(late)
@@ -269,7 +269,7 @@ describe('FileDiscovery - unusable folders', () => {
     await writeFile(join(folder, 'filler'), Buffer.alloc(64 * 1024)).catch(() => undefined)
     await rm(join(folder, '2.json'))
     await writeFile(join(folder, 'more'), Buffer.alloc(64 * 1024)).catch(() => undefined)
-    await until('the failure is said', () => said.includes('host.disk_full'))
+    await until('the failure is reported', () => said.includes('host.disk_full'))
     await rm(join(folder, 'filler'))
     await rm(join(folder, 'more'), { force: true })
     await until('it is back', () => said.includes('restored'))

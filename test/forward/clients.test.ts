@@ -29,7 +29,7 @@ describe('a client', () => {
     const socket = post(gateway.port, CHAT, ASK)
     await new Promise((resolve) => socket.once('data', resolve))
     socket.destroy()
-    await until('the engine is left', () => isClosed)
+    await until('the connection to the engine is closed', () => isClosed)
     await idle(gateway)
   })
 
@@ -44,7 +44,7 @@ describe('a client', () => {
     await until('the engine is asked', () => slow.asked.length === 1)
     expect(await metricsOf(gateway)).toMatch(BOOKED)
     socket.destroy()
-    await until('the engine is left', () => isClosed)
+    await until('the connection to the engine is closed', () => isClosed)
     await idle(gateway)
   })
 

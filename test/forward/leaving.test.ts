@@ -45,17 +45,17 @@ describe('an engine that is leaving', () => {
     const asked: Promise<RawAnswer>[] = []
     while (atBusy.length === 0) {
       asked.push(ask(gateway.port, CHAT, ASK))
-      await until('it has come', () => atBusy.length + atOther.length === asked.length)
+      await until('the request has arrived', () => atBusy.length + atOther.length === asked.length)
     }
     isHealthy = false
     const warning = /gets no new requests until it answers: the engine answers 500/
-    await until('said in /health', async () => warning.test(await healthOf(gateway)))
+    await until('/health has a warning', async () => warning.test(await healthOf(gateway)))
     const before = atOther.length
     for (let count = 0; count < 3; count++) asked.push(ask(gateway.port, CHAT, ASK))
-    await until('they have come', () => atOther.length === before + 3)
+    await until('the requests have arrived', () => atOther.length === before + 3)
     expect(atBusy).toHaveLength(1)
     isHealthy = true
-    await until('welcome again', async () => !warning.test(await healthOf(gateway)))
+    await until('/health has no warning', async () => !warning.test(await healthOf(gateway)))
     for (const stream of [...atBusy, ...atOther]) finish(stream)
     for (const { status, isCutOff, body } of await Promise.all(asked)) {
       expect([status, isCutOff]).toEqual([200, false])

@@ -219,7 +219,7 @@ describe('vLLM', () => {
     answer!()
     await until('decode is asked', () => asked(d).length === 1)
     client.destroy()
-    await until('decode is left', () => isLeft)
+    await until('the decode request is aborted', () => isLeft)
     expect(bodyOf(asked(d)[0])).toHaveProperty('kv_transfer_params.remote_request_id')
   })
 
@@ -287,7 +287,7 @@ describe('SGLang', () => {
       })
       const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg })
       const answer = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
-      await until('decode is left', () => isLeft)
+      await until('the decode request is aborted', () => isLeft)
       expect([answer.status, asked(d).length]).toEqual([status, calls])
     },
   )

@@ -113,7 +113,7 @@ describe('a sidecar worker in forward mode with a separate frontend', () => {
       client.once('data', resolve)
     })
     client.destroy()
-    await until('the engine is left', () => isLeft)
+    await until('the engine request is aborted', () => isLeft)
   })
 
   it('data larger than all buffers - arrives complete and in order', async () => {

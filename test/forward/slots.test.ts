@@ -148,7 +148,7 @@ describe('llama-server', () => {
         const calls = (): number => asked(server).filter((each) => each === CHAT).length
         await until('the server has it', () => calls() > round)
         socket.destroy()
-        await until('it is left', () => left > before)
+        await until('the server request is aborted', () => left > before)
       }
     }
     isStuck = null

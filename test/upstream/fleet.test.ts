@@ -161,7 +161,10 @@ describe('UpstreamFleet', () => {
     await until('it is gone', () => events.includes('removed a'))
     expect(stopped.length).toBeGreaterThan(0)
     kept.setList([{ url: 'a' }])
-    await until('it is up again', () => events.filter((event) => event === 'up a').length === 2)
+    await until(
+      'the upstream has restarted',
+      () => events.filter((event) => event === 'up a').length === 2,
+    )
   })
 
   it('shutdown - does not wait for requests', async () => {
@@ -191,7 +194,10 @@ describe('UpstreamFleet', () => {
     kept.setList([{ url: 'a' }])
     await kept.tried()
     lose('a')
-    await until('it is up again', () => events.filter((event) => event === 'up a').length === 2)
+    await until(
+      'the upstream has restarted',
+      () => events.filter((event) => event === 'up a').length === 2,
+    )
     expect(events).toEqual(['up a', 'lost a', 'up a'])
     expect(stopped).toEqual(['a'])
   })

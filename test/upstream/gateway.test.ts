@@ -268,7 +268,7 @@ describe('baton serve --upstream', () => {
     })
     const server = await gateway(`${p.url},${d.url}`, '--enforce-disagg')
     expect((await chat(server)).status).toBe(400)
-    await until('the decode server is left', () => isLeft)
+    await until('the decode request is aborted', () => isLeft)
   })
 
   it.each([

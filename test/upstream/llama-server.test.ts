@@ -104,7 +104,7 @@ describe('generate', () => {
     const chunks = await chunksOf(engine, requestOf({ stop }))
     expect(tokensOf(chunks)).toEqual([7])
     expect(chunks.at(-1)).toMatchObject({ finish: 'stop', stopReason: 9 })
-    await until('the server is left', () => isLeft)
+    await until('the server request is aborted', () => isLeft)
   })
 
   it('events with more tokens than requested - are cut to the requested number', async () => {

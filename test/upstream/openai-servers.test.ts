@@ -133,7 +133,7 @@ describe('OpenAI servers without ids', () => {
       const chunks = await chunksOf(engine, requestOf())
       expect(textOf(chunks)).toBe(' on on on on')
       expect(chunks.at(-1)).toMatchObject({ finish: 'length' })
-      await until('the server is left', () => hasLeft)
+      await until('the server request is aborted', () => hasLeft)
     })
   })
 })

@@ -143,7 +143,7 @@ describe('a prefill server that pushes KV', () => {
     expect(await chat(gateway)).toBeGreaterThanOrEqual(500)
     // A few attempts instead of one after each short wait.
     expect(asked(p).length).toBeLessThan(8)
-    await until('decode is left', () => left > 0 && left === asked(d).length - 1)
+    await until('the decode request is aborted', () => left > 0 && left === asked(d).length - 1)
   })
 
   it('decode fails while prefill computes - the prefill request is aborted', async () => {
@@ -161,6 +161,6 @@ describe('a prefill server that pushes KV', () => {
     const gateway = await gatewayOf(p, d)
     expect(await chat(gateway)).toBe(200)
     expect(await chat(gateway)).toBe(400)
-    await until('prefill is left', () => left > 0)
+    await until('the prefill request is aborted', () => left > 0)
   })
 })

@@ -139,7 +139,7 @@ describe('sidecar workers of a llama-server with a remote model, and a separate 
     })
     ends.push(() => other.close())
     await worker(other)
-    await until('it is told', async () => {
+    await until('the refusal is reported', async () => {
       const health = await (await fetch(`${url}/health`)).text()
       return health.includes("engine's tokenizer")
     })

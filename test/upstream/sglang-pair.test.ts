@@ -151,7 +151,7 @@ describe('separate prefill and decode of SGLang in token mode', () => {
     ])
     const { status } = await complete(gateway)
     expect(status).toBeGreaterThanOrEqual(500)
-    await until('decode is left', () => waiting.left() === asked(d).length)
+    await until('the decode request is aborted', () => waiting.left() === asked(d).length)
     expect(asked(d).every((request) => roomOf(request) !== undefined)).toBe(true)
     expect(asked(p).length).toBeLessThan(8)
   })
@@ -171,7 +171,7 @@ describe('separate prefill and decode of SGLang in token mode', () => {
       ])
       const { status } = await complete(gateway)
       expect(status).toBeGreaterThanOrEqual(least)
-      await until('prefill is left', () => waiting.left() === asked(p).length)
+      await until('the prefill request is aborted', () => waiting.left() === asked(p).length)
     },
   )
 
@@ -223,7 +223,7 @@ describe('separate prefill and decode of SGLang in token mode', () => {
     await until('both are asked', () => asked(p).length === 1 && asked(d).length === 1)
     leave.abort()
     await asking
-    await until('both are left', () => first.left() === 1 && second.left() === 1)
+    await until('both requests are aborted', () => first.left() === 1 && second.left() === 1)
   })
 
   it("an abort with the status of a refusal - is a refusal with the server's message", async () => {

@@ -256,6 +256,6 @@ describe('vLLM, separate prefill and decode', () => {
     context.stop()
     const chunks = await chunksOf(engine, request, context)
     expect(chunks.map(({ finish }) => finish)).toEqual(['cancelled'])
-    await until('it was told, and left', () => bodies().length === 1 && isClosed)
+    await until('the request was sent and aborted', () => bodies().length === 1 && isClosed)
   })
 })

@@ -141,7 +141,7 @@ describe('HostedWorker - a frontend that is lost', () => {
     await until('running', () => held() === 13)
     await plane.close()
     await ended
-    await until('given back', () => held() === 0 && hosted.worker.health().inFlight === 0)
+    await until('the KV is released', () => held() === 0 && hosted.worker.health().inFlight === 0)
     expect(aborted).toEqual([])
   })
 })

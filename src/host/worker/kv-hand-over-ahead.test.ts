@@ -27,12 +27,12 @@ describe('KV transfer - before the prefill has ended', () => {
     const to = await startWorker(new BlockEngine(), 'decode')
     const first = new RecordedReply()
     const handle = from.hosted.worker.serve({ ...request, stop: { maxTokens: 1 } }, first)
-    await until('told', () => first.chunks.length === 1)
+    await until('the offer has arrived', () => first.chunks.length === 1)
     const told = first.chunks[0]?.prefillResult
     if (told?.kvOffer === undefined) throw new Error('no offer')
     const second = new RecordedReply()
     to.hosted.worker.serve(decodeOf(request, told.kvOffer), second)
-    await until('half is there', () => to.engine.kvBlocks.blockCount === 2)
+    await until('half of the blocks have arrived', () => to.engine.kvBlocks.blockCount === 2)
     return { from, to, first, second, told, handle, goOn, fail }
   }
 
@@ -62,7 +62,7 @@ describe('KV transfer - before the prefill has ended', () => {
     await serve(to, request)
     const first = new RecordedReply()
     from.hosted.worker.serve({ ...request, stop: { maxTokens: 1 } }, first)
-    await until('told', () => first.chunks.length === 1)
+    await until('the offer has arrived', () => first.chunks.length === 1)
     const kvOffer = first.chunks[0]?.prefillResult?.kvOffer
     if (kvOffer === undefined) throw new Error('no offer')
     const second = await serve(to, decodeOf(request, kvOffer))
@@ -104,7 +104,7 @@ describe('KV transfer - before the prefill has ended', () => {
     await second.ended
     expect(second.failure?.code).toBe('kv.offer_gone')
     goOn()
-    await until('nobody inside', () => from.hosted.worker.health().inFlight === 0)
+    await until('no request is in flight', () => from.hosted.worker.health().inFlight === 0)
     expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
     expect(only(from.events, 'kv-released').map(({ reason }) => reason)).toEqual(['withdrawn'])
   })

@@ -174,7 +174,7 @@ describe('KV transfer - failures', () => {
       )
       expect(to.engine.computed).toEqual([])
       expect(to.engine.kvBlocks.heldBytes).toBe(0)
-      await until('not held for ever', () => from.engine.kvBlocks.pinnedBytes === 0)
+      await until('no block is pinned', () => from.engine.kvBlocks.pinnedBytes === 0)
     },
   )
 

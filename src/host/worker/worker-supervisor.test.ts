@@ -48,7 +48,7 @@ describe('WorkerSupervisor', () => {
     const { supervisor, events, started, startAll } = supervise('uddu')
     const [worker] = await startAll()
     process.kill(worker?.pid ?? 0, 'SIGKILL')
-    await until('it is up again', () => events.length === 2)
+    await until('the worker has restarted', () => events.length === 2)
     expect(events).toMatchObject([
       { kind: 'died', name: 'decode 1', how: 'SIGKILL' },
       { kind: 'restarted', worker: { name: 'decode 1' } },

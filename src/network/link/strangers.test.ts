@@ -101,7 +101,7 @@ describe('unauthenticated connections', () => {
     'a %s that is announced before authentication - the connection is closed at the head',
     async (_, tag) => {
       const stranger = new Stranger(await listen()).send(headOf(60 * 1024 * 1024, tag))
-      await until('it is hung up on', () => stranger.isClosed)
+      await until('the connection is closed', () => stranger.isClosed)
     },
   )
 
@@ -117,8 +117,8 @@ describe('unauthenticated connections', () => {
       const stranger = new Stranger(await listen({ secret: 's' }))
       stranger.send(hello('x'.repeat(helloKib * 1024)))
       stranger.send(headOf(0x7fffffff, 0x80000000 + 999)).send(new Uint8Array(skipKib * 1024))
-      if (isRefused) await until('it is hung up on', () => stranger.isClosed)
-      else await until('it is greeted', () => stranger.tags.includes(TAG.HELLO))
+      if (isRefused) await until('the connection is closed', () => stranger.isClosed)
+      else await until('HELLO was sent', () => stranger.tags.includes(TAG.HELLO))
       expect(stranger.tags).not.toContain(TAG.AUTH)
     },
   )

@@ -109,7 +109,7 @@ describe('worker server over TCP', () => {
     await until('lost', () => !plane.isConnected(WORKER))
     expect(await ask()).toMatch(/^transport\./)
     await listen({ port: first.port })
-    await until('back', () => plane.isConnected(WORKER))
+    await until('the worker is connected again', () => plane.isConnected(WORKER))
     expect(await ask()).toBe('length')
   })
 
@@ -122,7 +122,7 @@ describe('worker server over TCP', () => {
     plane.send(WORKER, planeRequest('a', [1]), running)
     await until('served', () => handler.replies.length === 1)
     server.drain()
-    await until('told', () => drained.length === 1)
+    await until('the drain is reported', () => drained.length === 1)
     const late = new CollectingSink()
     plane.send(WORKER, planeRequest('b', [1]), late)
     expect(await late.ended).toBe('backend.worker_draining')

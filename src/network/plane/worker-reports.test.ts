@@ -81,7 +81,7 @@ describe('KV events and load reports over TCP', () => {
     })
     await until('all', () => told.includes('caught up'))
     server.publishKvEvents(stored(3))
-    await until('what comes later', () => told.includes('events 3'))
+    await until('later events', () => told.includes('events 3'))
     expect(told).toEqual(['connected', 'events 2', 'load', 'caught up', 'events 3'])
   })
 

@@ -95,7 +95,7 @@ describe('UpstreamWatch', () => {
     await until('the request is there', () => silent.run !== null)
     silent.goesOn = true
     silent.watch()
-    await until('twice as many looks', () => silent.looks >= 7)
+    await until('7 health checks', () => silent.looks >= 7)
     expect(silent.lost).toBeNull()
     expect(silent.told).toEqual([])
     silent.goesOn = false
@@ -108,7 +108,7 @@ describe('UpstreamWatch', () => {
     const run = silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)
     silent.watch()
-    await until('twice as many looks', () => silent.looks >= 7)
+    await until('7 health checks', () => silent.looks >= 7)
     expect(silent.lost).toBeNull()
     expect(silent.told.map((error) => error?.code)).toEqual(['backend.response_timeout'])
     run.abort()
@@ -122,7 +122,7 @@ describe('UpstreamWatch', () => {
     silent.watch()
     await until('no new requests', () => silent.told.length === 1)
     silent.answers = true
-    await until('welcome again', () => silent.told.length === 2)
+    await until('the server accepts requests again', () => silent.told.length === 2)
     expect(silent.told[1]).toBeNull()
     expect(silent.lost).toBeNull()
     expect(silent.client.counters.inFlight).toBeGreaterThanOrEqual(1)
@@ -133,7 +133,7 @@ describe('UpstreamWatch', () => {
     const run = silent.client.send(RUN, SINK)
     await until('the request is there', () => silent.run !== null)
     silent.watch()
-    await until('looks were refused', () => silent.client.counters.refused >= 10)
+    await until('10 health checks were refused', () => silent.client.counters.refused >= 10)
     expect(silent.looks).toBe(0)
     expect(silent.lost).toBeNull()
     run.abort()
