@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { buildPool, select, selected } from '../../../test/router/pool-fixture.ts'
+import { buildPool, select, selected, stored } from '../../../test/router/pool-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import { completeRouterConfig } from '../configuration/router-config.ts'
@@ -122,6 +122,25 @@ describe('KvRouter: cost in milliseconds', () => {
     clock.advance(410)
     router.prefillDone(booking)
     expect(answer.record.outcome).toMatchObject({ ttftMs: 410 })
+  })
+
+  it('workers that answer at once - the one that holds the prompt is still chosen', () => {
+    const pool = buildPool({ cost: 'time', predictedTtlSeconds: 0 })
+    for (const id of [1, 2]) pool.router.workerJoined(card(id))
+    // Their times do not depend on the prompts.
+    for (let round = 0; round < 30; round++) {
+      const hint = { backendWorkerId: workerIdOf(1 + (round % 2)) }
+      const tokens = tokensOf(64 * (1 + (round % 5)), 1000 * (round + 1))
+      const booking = pool.router.book(selected(pool.router, tokens, hint))
+      pool.clock.advance(1 + (round % 2))
+      pool.router.prefillDone(booking)
+      pool.router.free(booking)
+    }
+    for (const holder of [1, 2]) {
+      const prompt = tokensOf(2000, 500_000 * holder)
+      stored(pool.router, holder, prompt)
+      expect(selected(pool.router, prompt).workerId).toBe(`${holder}`)
+    }
   })
 
   it('block weights in a request - that decision uses costs in blocks', () => {

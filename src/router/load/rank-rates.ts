@@ -41,6 +41,8 @@ const PACE_FADE = 0.95
 /** Weight of the newest measurement of waits inside workers. */
 const INSIDE_GAIN = 0.1
 const PREFILL_FLOOR_MS = 5
+/** No engine computes prompts faster; of ranks whose speed does not show, the one with more of the prompt is preferred. */
+const PER_TOKEN_FLOOR_MS = 0.01
 const STEP_FLOOR_MS = 0.5
 /** Token features are in thousands, so that all coefficients have similar magnitudes. */
 const KILO = 1000
@@ -255,7 +257,8 @@ export class RankRates {
 
   #readPrefill(): void {
     this.prefillMs = this.#prefill.coefficients[0] as number
-    this.msPerToken = (this.#prefill.coefficients[1] as number) / KILO
+    const perToken = (this.#prefill.coefficients[1] as number) / KILO
+    this.msPerToken = Math.max(perToken, PER_TOKEN_FLOOR_MS)
     this.waitShare = this.#prefill.coefficients[2] as number
     this.stepShare = this.#prefill.coefficients[3] as number
   }
