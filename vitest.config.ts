@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { defineConfig } from 'vitest/config'
+import { configDefaults, defineConfig } from 'vitest/config'
 import { builtSources } from './scripts/built-sources.ts'
 
 /** The examples name the package as its users do. */
@@ -21,6 +21,8 @@ export default defineConfig({
   test: {
     server: { deps: { external: isBuilt ? [/[\\/]dist[\\/].*\.js$/] : [] } },
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
+    // Tests that start `baton` as processes, or llama.cpp with a model, are a suite of their own: `npm run test:system`.
+    exclude: [...configDefaults.exclude, '**/*.system.test.ts'],
     // Tests that start processes run the bundle; it is made once, when a source is newer.
     globalSetup: ['test/bundle-setup.ts'],
     testTimeout: 60_000,

@@ -2,6 +2,8 @@
  * `npm test`: builds, then runs the tests and, at the same time, the other checks one after the other. Arguments go to
  * vitest. Tests run on the compiled files, which saves two thirds of the CPU time (scripts/built-sources.ts).
  *
+ * `npm run test:system` passes `--system`: builds, then runs only the tests that start processes (`*.system.test.ts`).
+ *
  * The checks are scripts of package.json, started without a shell, so that this works on every platform. Tests spend much
  * of their time waiting for processes and sockets, so the checks get a core meanwhile. Each output is printed as a whole,
  * always in the same order; all checks run even if one has failed.
@@ -65,7 +67,10 @@ async function main() {
   // Tests of the package need it to be built.
   if (!(await ended(start(['tsc', '-b'], 'inherit')))) return false
   const arguments_ = process.argv.slice(2)
+  const isSystem = arguments_[0] === '--system'
+  if (isSystem) arguments_.splice(0, 1, '--config', 'vitest.system.config.ts')
   const tests = ended(start(['vitest', 'run', ...arguments_], 'inherit', { TEST_BUILT: '1' }))
+  if (isSystem) return await tests
   const checks = runChecks()
   const results = [{ name: 'tests', isGood: await tests, printed: '' }, ...(await checks)]
   for (const { name, isGood, printed } of results) {

@@ -163,7 +163,7 @@ export function metricsPage(): string {
     '',
     'Metrics of the engine (`metrics()` in [engines.md](engines.md)) have the names `baton_engine_<name>`.',
     '',
-    'Tests: `test/monitoring.test.ts` (a real Prometheus scrapes the metrics and exemplars), `test/promtool.test.ts` and `src/host/observe/`.',
+    'Tests: `test/monitoring.system.test.ts` (a real Prometheus scrapes the metrics and exemplars), `test/promtool.test.ts` and `src/host/observe/`.',
     '',
   ].join('\n')
 }

@@ -12,7 +12,7 @@ afterAll(async () => {
 
 /**
  * Checks every code block of the docs: options of `baton` commands, npm scripts and files exist, JSON and YAML
- * parse. Blocks that need a GPU, another machine or much time are marked `no-run`; docs-run.test.ts runs the
+ * parse. Blocks that need a GPU, another machine or much time are marked `no-run`; docs-run.system.test.ts runs the
  * others.
  */
 const lines = BLOCKS.filter(({ language }) => language === 'sh').flatMap((block) =>

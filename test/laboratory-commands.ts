@@ -1,6 +1,6 @@
 /**
  * Runs the laboratory commands (`baton replay`, `compare`, `bench` and others) in a temporary folder, one after the
- * other in one process. docs-run.test.ts runs them as processes of their own.
+ * other in one process. docs-run.system.test.ts runs them as processes of their own.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
