@@ -21,7 +21,7 @@ export default defineConfig({
   test: {
     server: { deps: { external: isBuilt ? [/[\\/]dist[\\/].*\.js$/] : [] } },
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    // Tests that start `baton` as processes, or llama.cpp with a model, are a suite of their own: `npm run test:system`.
+    // What starts `baton` as processes or takes long is a suite of its own: `npm run test:system`.
     exclude: [...configDefaults.exclude, '**/*.system.test.ts'],
     // Tests that start processes run the bundle; it is made once, when a source is newer.
     globalSetup: ['test/bundle-setup.ts'],

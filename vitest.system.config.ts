@@ -2,8 +2,8 @@ import { configDefaults, mergeConfig } from 'vitest/config'
 import unit from './vitest.config.ts'
 
 /**
- * Tests that start `baton` as processes of its own, llama.cpp with a model, or a broker: `npm run test:system`. They are half of the
- * CPU of all tests, and run like the others.
+ * Tests that start `baton` as processes, load llama.cpp with a model, use a broker, or compare simulated fleets over several
+ * seeds: `npm run test:system`. They take more than half of the CPU time of all tests.
  */
 export default mergeConfig(
   { ...unit, test: { ...unit.test, include: [], exclude: [] } },

@@ -69,7 +69,8 @@ function* brokenRules(source: Source): Generator<string> {
   const name = path.split('/').at(-1) ?? ''
 
   if (lines > LINES_MAX) yield `${lines} lines, more than ${LINES_MAX}: split it by concept`
-  if (!/^[a-z0-9-]+(\.test|\.system\.test|\.d|\.generated)?\.ts$/.test(name)) yield 'file names are kebab-case'
+  if (!/^[a-z0-9-]+(\.test|\.system\.test|\.d|\.generated)?\.ts$/.test(name))
+    yield 'file names are kebab-case'
   if (/^(utils?|helpers?|common|shared|types|misc)(\.test)?\.ts$/.test(name)) {
     yield 'a file must be named after its single exported concept'
   }
