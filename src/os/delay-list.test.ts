@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { osClock } from './os-clock.ts'
+import { createOsClock } from './os-clock.ts'
 
 const fired: string[] = []
-const after = (delayMs: number, name: string) => osClock.after(delayMs, () => fired.push(name))
+/** Not the clock of this process: its timers may be Node's own, set by another test. */
+let clock = createOsClock()
+const after = (delayMs: number, name: string) => clock.after(delayMs, () => fired.push(name))
 
 describe('timers of long delays', () => {
   beforeEach(() => {
     fired.length = 0
+    clock = createOsClock()
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
   })
 
@@ -43,7 +46,7 @@ describe('timers of long delays', () => {
   })
 
   it('set while others fire - fires after its delay, though one of them has thrown', () => {
-    osClock.after(5000, () => {
+    clock.after(5000, () => {
       after(5000, 'from within')
       throw new Error('of the one that fires')
     })
@@ -67,9 +70,10 @@ describe('timers of long delays', () => {
 })
 
 it('a timer of a long delay - keeps the process alive until it is cancelled', () => {
+  const ownClock = createOsClock()
   const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
-  osClock.after(60_000, () => undefined).cancel()
-  const held = osClock.after(60_000, () => undefined)
+  ownClock.after(60_000, () => undefined).cancel()
+  const held = ownClock.after(60_000, () => undefined)
   const alive = () =>
     process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length - before
   expect(alive()).toBe(1)

@@ -22,25 +22,29 @@ const LISTED_MS_MIN = 1000
 /** The settings contain few different delays; further ones are computed values, which get no list. */
 const LISTS_MAX = 16
 const nowMs = (): number => performance.now()
-const lists: DelayList[] = []
 
-function listOf(delayMs: number): DelayList | null {
-  for (const list of lists) if (list.delayMs === delayMs) return list
-  const list = new DelayList(delayMs, nowMs)
-  if (lists.length < LISTS_MAX) lists.push(list)
-  else {
-    const idle = lists.findIndex(({ isIdle }) => isIdle)
-    if (idle < 0) return null
-    lists[idle] = list
+/** A clock with delay lists of its own. A process needs one, `osClock`; tests that replace Node's timers make their own. */
+export function createOsClock(): Clock {
+  const lists: DelayList[] = []
+  const listOf = (delayMs: number): DelayList | null => {
+    for (const list of lists) if (list.delayMs === delayMs) return list
+    const list = new DelayList(delayMs, nowMs)
+    if (lists.length < LISTS_MAX) lists.push(list)
+    else {
+      const idle = lists.findIndex(({ isIdle }) => isIdle)
+      if (idle < 0) return null
+      lists[idle] = list
+    }
+    return list
   }
-  return list
+  return {
+    nowMs,
+    epochMs: () => Date.now(),
+    after: (delayMs: number, fire: () => void): Timer => {
+      const list = delayMs >= LISTED_MS_MIN && Number.isInteger(delayMs) ? listOf(delayMs) : null
+      return list === null ? new OsTimer(setTimeout(fire, delayMs)) : list.add(fire)
+    },
+  }
 }
 
-export const osClock: Clock = {
-  nowMs,
-  epochMs: () => Date.now(),
-  after: (delayMs: number, fire: () => void): Timer => {
-    const list = delayMs >= LISTED_MS_MIN && Number.isInteger(delayMs) ? listOf(delayMs) : null
-    return list === null ? new OsTimer(setTimeout(fire, delayMs)) : list.add(fire)
-  },
-}
+export const osClock: Clock = createOsClock()
