@@ -4,9 +4,11 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { at, baton } from './laboratory-commands.ts'
+import { laboratoryCommands } from './laboratory-commands.ts'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
+
+const { at, baton } = laboratoryCommands()
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 

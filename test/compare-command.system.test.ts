@@ -1,7 +1,9 @@
 /** `baton compare` and `baton plan` with their real arguments and files. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { at, baton, expectRefused } from './laboratory-commands.ts'
+import { laboratoryCommands } from './laboratory-commands.ts'
+
+const { at, baton, expectRefused } = laboratoryCommands()
 
 describe('baton compare, baton plan', () => {
   it('a trace from a file - the report says that seeds do not change the requests', async () => {

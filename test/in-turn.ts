@@ -49,6 +49,7 @@ export class BatonsInTurn {
   }
 
   #run(command: object): Promise<EndedInTurn> {
+    if (this.#child?.connected === false) throw new Error('the process of the commands has ended')
     this.#child ??= fork(RUNNER, [MAIN], {
       execArgv: [],
       env: withoutTestVariables(process.env),

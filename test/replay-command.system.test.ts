@@ -2,7 +2,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { at, baton, expectRefused } from './laboratory-commands.ts'
+import { laboratoryCommands } from './laboratory-commands.ts'
+
+const { at, baton, expectRefused } = laboratoryCommands()
 
 const WRONG_FAULTS = [
   ['kind', 'faults: [{ kind: deth, worker: 0, atMs: 1 }]'],

@@ -1,7 +1,7 @@
 /** A worker server over TCP, request planes and raw frontends that connect to it; all are closed after the test. */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import { afterEach } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { TcpRequestPlane } from '../../src/network/plane/tcp-request-plane.ts'
 import type { TcpRequestPlaneOptions } from '../../src/network/plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../../src/network/plane/tcp-worker-server.ts'
@@ -10,18 +10,20 @@ import { WORKER, countingHandler } from '../../src/testing/request-plane-kit.ts'
 import { FrameDecoder, FrameWriter, Handshake, batonLimits } from '../../src/wire/index.ts'
 import type { ReplyPort, WorkerHandler } from '../../src/wire/index.ts'
 
-/** Called in reverse order after each test. */
-export const cleanups: (() => unknown)[] = []
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
-})
+/**
+ * Registers a call for the end of the test that runs. Hooks at the top of this module would be those of the first test file
+ * in its process only.
+ */
+export function afterTest(cleanup: () => unknown): void {
+  onTestFinished(async () => void (await cleanup()))
+}
 
 /** Starts a worker server that is closed after the test. */
 export async function listen(
   options: Partial<TcpWorkerServerOptions> = {},
 ): Promise<TcpWorkerServer> {
   const server = await TcpWorkerServer.listen({ handler: countingHandler, ...options })
-  cleanups.push(() => server.close())
+  afterTest(() => server.close())
   return server
 }
 
@@ -32,7 +34,7 @@ export function planeTo(
 ): TcpRequestPlane {
   const plane = new TcpRequestPlane({ backoffMsMin: 5, backoffMsMax: 20, ...options })
   plane.workerJoined({ workerId: WORKER, host: server.host, port: server.port })
-  cleanups.push(() => plane.close())
+  afterTest(() => plane.close())
   return plane
 }
 
@@ -74,7 +76,7 @@ export class BareFrontend {
     this.socket.on('error', () => undefined)
     handshake.begin(this.writer)
     this.flush()
-    cleanups.push(() => this.socket.destroy())
+    afterTest(() => this.socket.destroy())
   }
 
   flush(): void {

@@ -2,7 +2,7 @@
  * Workers that hand over KV through real sockets, with an engine that only stores blocks. Everything is closed
  * after each test.
  */
-import { afterEach } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { KvBlockStore } from '../../src/engine/index.ts'
 import type { Engine } from '../../src/engine/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../../src/request/index.ts'
@@ -21,12 +21,6 @@ import { WorkerMetrics } from '../../src/host/observe/worker-metrics.ts'
 
 export const BLOCK_TOKENS = 4
 export const BYTES_PER_TOKEN = 8
-
-export const ends: (() => Promise<unknown>)[] = []
-
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end()
-})
 
 /** Computes nothing; stores one block of bytes per block of tokens, like an engine with KV in host memory. */
 export class BlockEngine implements Engine {
@@ -140,7 +134,8 @@ export async function startWorker<E extends Engine>(
     shutdown: { routerGraceMs: 0, kvTransferMs: 0 },
     observe: (event) => events.push(event),
   })
-  ends.push(() => hosted.stop())
+  // Not a hook at the top of this module: that would be one of the first test file in its process only.
+  onTestFinished(async () => void (await hosted.stop()))
   const card = await hosted.start()
   return { engine, hosted, card, events }
 }

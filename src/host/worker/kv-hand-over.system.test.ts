@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { BatonError, randomInt, seededRandom, workerIdOf } from '../../base/index.ts'
 import type { GenerateRequest, KvOffer } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
@@ -14,7 +14,6 @@ import {
   BYTES_PER_TOKEN,
   BlockEngine,
   decodeOf,
-  ends,
   heldBytesOf,
   only,
   prefill,
@@ -96,7 +95,7 @@ describe('KV transfer - two workers over sockets', () => {
   it('a decode worker that cannot be reached - the router releases the offer at once', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const plane = new TcpRequestPlane({ connectTimeoutMs: 1000 })
-    ends.push(() => plane.close())
+    onTestFinished(() => plane.close())
     const { card } = from
     const nobody = { ...card, workerId: workerIdOf(404), mode: 'decode', port: 1 } as const
     const router = createModelRouter({ plane, clock: osClock, random: seededRandom(1) })
@@ -181,7 +180,7 @@ describe('KV transfer - failures', () => {
   it('blocks of a wrong length - are refused by the store, nothing is loaded', async () => {
     // A server that is correct except for the bytes.
     const hostile = await openKvTcp('prefill', { host: '127.0.0.1' })
-    ends.push(() => hostile.close())
+    onTestFinished(() => hostile.close())
     const to = await startWorker(new BlockEngine(), 'decode')
     const request = requestOf('a', 18)
     const blockKeys = to.engine.kvBlocks.keysOf(request.tokenIds, 17)
@@ -212,7 +211,7 @@ describe('KV transfer - failures', () => {
     'the prefill worker dies during the pull, policy %s - nothing hangs, nothing incomplete is loaded',
     async (kvFailure) => {
       const dying = await openKvTcp('prefill', { host: '127.0.0.1' })
-      ends.push(() => dying.close())
+      onTestFinished(() => dying.close())
       const to = await startWorker(new BlockEngine(), 'decode', { kvFailure })
       const request = requestOf('a', 18)
       const truth = new BlockEngine()

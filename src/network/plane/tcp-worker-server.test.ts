@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import {
   BareFrontend,
-  cleanups,
+  afterTest,
   listen,
   openHandler,
   planeTo,
@@ -155,10 +155,10 @@ describe('worker server over TCP', () => {
   it('no server or a silent one - the request fails in time', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1')
     await new Promise((resolve) => silent.once('listening', resolve))
-    cleanups.push(() => silent.close())
+    afterTest(() => silent.close())
     const { port } = silent.address() as AddressInfo
     const plane = new TcpRequestPlane({ connectTimeoutMs: 700 })
-    cleanups.push(() => plane.close())
+    afterTest(() => plane.close())
     plane.workerJoined({ workerId: WORKER, host: '127.0.0.1', port })
     plane.workerJoined({ workerId: workerIdOf(8), host: '127.0.0.1', port: 1 })
     const [quiet, nobody] = [new CollectingSink(), new CollectingSink()]
