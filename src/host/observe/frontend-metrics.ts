@@ -4,7 +4,7 @@
  * Values are counted once per request, never per token. docs/metrics.md lists the names.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Gauge, Registry } from 'prom-client'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 import type { RouterStatus } from '../../router/index.ts'
 import { goalOutcomes } from './goal-outcomes.ts'
@@ -18,6 +18,7 @@ import { PhaseMetrics } from './phase-metrics.ts'
 import { RankMetrics } from './rank-metrics.ts'
 import { RoleMetrics } from './role-metrics.ts'
 import { RoutedLegs } from './routed-legs.ts'
+import { collectProcessMetrics } from './process-metrics.ts'
 
 interface FrontendMetricsOptions {
   /** The router's status of every model, read at each scrape. */
@@ -192,11 +193,7 @@ export class FrontendMetrics {
   }
 
   #collectProcess(): void {
-    collectDefaultMetrics({
-      register: this.#registry,
-      eventLoopMonitoringPrecision: 100,
-      prefix: 'baton_frontend_',
-    })
+    collectProcessMetrics(this.#registry, 'baton_frontend_', { eventLoopMonitoringPrecision: 100 })
     this.#loopDelay.enable()
     const delay = new Gauge({
       name: 'baton_frontend_event_loop_delay_p99_seconds',

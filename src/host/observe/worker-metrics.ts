@@ -2,7 +2,7 @@
  * Prometheus metrics of a worker, with the prefix `baton_worker_`. Values are counted once per request, never per
  * token; docs/metrics.md lists the names.
  */
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { unreachable } from '../../base/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import { osClock } from '../../os/index.ts'
@@ -16,6 +16,7 @@ import type { MetricDescription } from './metric-description.ts'
 import { recordedTraceId } from './recorded-trace.ts'
 import { SeriesHistogram } from './series-histogram.ts'
 import type { HistogramSeries } from './series-histogram.ts'
+import { collectProcessMetrics } from './process-metrics.ts'
 
 const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
@@ -52,7 +53,7 @@ export class WorkerMetrics {
     this.#labels = labels
     this.#ofEngine = ofEngine
     this.#registry.setDefaultLabels(labels)
-    collectDefaultMetrics({ register: this.#registry, prefix: 'baton_worker_' })
+    collectProcessMetrics(this.#registry, 'baton_worker_')
     this.#requests = this.#counter('requests_total', 'Requests ended', ['outcome'])
     this.#refused = this.#counter('requests_refused_total', 'Requests not admitted', ['code'])
     this.#tokens = this.#counter('tokens_total', 'Tokens of ended requests', ['kind'])
