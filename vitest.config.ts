@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { configDefaults, defineConfig } from 'vitest/config'
 import { builtSources } from './scripts/built-sources.ts'
+import { LongFirst } from './scripts/long-first.ts'
 
 /** The examples name the package as its users do. */
 const { compilerOptions } = JSON.parse(
@@ -28,6 +29,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 90_000,
     pool: 'forks',
+    sequence: { sequencer: LongFirst },
     // Half of the time of 170 files went into starting a process and loading the rooms for each of them.
     isolate: false,
     maxWorkers: 3,

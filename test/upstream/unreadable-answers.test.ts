@@ -18,6 +18,26 @@ const GZIP = Buffer.concat([
   gzipSync('data: {"choices":[{"text":"hi","finish_reason":"stop"}]}\n\n'),
 ])
 
+type Answer = Parameters<typeof engineServer>[0]
+
+/** One completion through a gateway whose only upstream answers like this. */
+async function completionFrom(answer: Answer) {
+  const server = await engineServer(answer)
+  const flags = { forward: false, model: 'models/storyteller', servedModelName: 'm' }
+  const gateway = await startGateway([{ url: `openai+${server.url}` }], flags)
+  onTestFinished(async () => {
+    await gateway.close()
+    await server.close()
+  })
+  const response = await fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', prompt: 'hi', max_tokens: 4 }),
+  })
+  const { status, headers } = response
+  return { status, headers, text: await response.text(), attempts: server.asked.length }
+}
+
 it.each<[string, () => Buffer | string, number, string]>([
   ['gzip', () => GZIP, 502, 'compresses its answers (gzip)'],
   ['HTML', () => whole('text/html', '<html>'), 503, 'without a finish reason'],
@@ -36,22 +56,18 @@ it.each<[string, () => Buffer | string, number, string]>([
     'no capacity',
   ],
 ])('%s - is an error after a few attempts', async (name, answer, status, message) => {
-  const server = await engineServer(answer)
-  const flags = { forward: false, model: 'models/storyteller', servedModelName: 'm' }
-  const gateway = await startGateway([{ url: `openai+${server.url}` }], flags)
-  onTestFinished(async () => {
-    await gateway.close()
-    await server.close()
-  })
-  const response = await fetch(`${gateway.url}/v1/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'm', prompt: 'hi', max_tokens: 4 }),
-  })
-  expect([response.status, await response.text()]).toEqual([
-    status,
-    expect.stringContaining(message),
-  ])
-  expect(server.asked.length).toBeLessThan(8)
-  if (name.startsWith('429')) expect(response.headers.get('retry-after')).toBe('7')
+  const { headers, attempts, ...said } = await completionFrom(answer)
+  expect(said).toEqual({ status, text: expect.stringContaining(message) })
+  expect(attempts).toBeLessThan(8)
+  if (name.startsWith('429')) expect(headers.get('retry-after')).toBe('7')
 })
+
+it('a connection that closes before the first byte - is tried less and less often, the error says why', async () => {
+  const { status, text, attempts } = await completionFrom(({ socket }) => {
+    socket.destroy()
+    return null
+  })
+  expect([status, text]).toEqual([503, expect.stringContaining('the upstream')])
+  // Each attempt is sent twice.
+  expect(attempts).toBeLessThan(18)
+}, 30_000)
