@@ -32,7 +32,7 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     // Half of the time of 170 files went into starting a process and loading the rooms for each of them.
     isolate: false,
-    maxWorkers: 3,
+    maxWorkers: 4,
     // The cores are busy with other files: helper threads of the garbage collector take a fifth more CPU for nothing.
     // Requests of a simulated fleet are kept young as those of a served one (src/os/heap-flags.ts), with room for thousands of them.
     execArgv: [
