@@ -16,8 +16,8 @@ import type { EmbeddingCall } from '../../api/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { usageOf } from '../../request/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
-import { answerForwarded } from '../forward/forward-answer.ts'
-import { goesToEngine } from '../forward/goes-to-engine.ts'
+import { bodyForEngine } from '../forward/engine-body.ts'
+import { answerForwardedBody } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { refuseLongInput } from '../prompt/context-window.ts'
 import { EmbeddingRun } from '../generation/embedding-run.ts'
@@ -34,7 +34,8 @@ export async function answerEmbeddings(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
+  const unchanged = bodyForEngine(deps, http)
+  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
   const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
   const { encoding } = call
   const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {

@@ -3,8 +3,8 @@
  * with embeddings the score is the cosine similarity of two of them. Other models are refused by name.
  */
 import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
-import { answerForwarded } from '../forward/forward-answer.ts'
-import { goesToEngine } from '../forward/goes-to-engine.ts'
+import { bodyForEngine } from '../forward/engine-body.ts'
+import { answerForwardedBody } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
@@ -17,7 +17,8 @@ export async function answerRerank(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
+  const unchanged = bodyForEngine(deps, http)
+  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
   const call = parseRerank(readJsonObject(http.body, http.headers['content-type']))
   const { query, documents, topN, returnsDocuments } = call
   const made = await compared(deps, http, record, { ...call, inputs: [query, ...documents] })
@@ -44,7 +45,8 @@ export async function answerScore(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  if (goesToEngine(deps, http)) return await answerForwarded(deps, http, record)
+  const unchanged = bodyForEngine(deps, http)
+  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
   const call = parseScore(readJsonObject(http.body, http.headers['content-type']))
   const { left, right } = call
   const inputs = [...new Set([...left, ...right])]

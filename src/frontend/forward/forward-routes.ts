@@ -6,10 +6,8 @@ import type { Endpoint } from '../generation/frontend-event.ts'
 import type { Generator } from '../generation/generation-job.ts'
 import type { Handler, Route } from '../http/route.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
-import { isPassedThrough } from '../models/passed-through.ts'
+import { passedThroughBody } from './engine-body.ts'
 import { answerForwarded, answerForwardedBody } from './forward-answer.ts'
-import { readForwardBody } from './forward-body.ts'
-import type { ForwardBody } from './forward-body.ts'
 
 /** Routes that Baton answers itself when it can tokenise. */
 const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
@@ -66,19 +64,5 @@ export function orPassedThrough(
       const answer: Generator = (deps, _, record) => answerForwardedBody(deps, http, record, body)
       return generating(endpoint, answer)(http, call)
     },
-  }
-}
-
-/** Null: Baton answers itself. It also refuses a body that cannot be parsed. */
-function passedThroughBody(
-  { body, headers, path }: Parameters<Handler>[0],
-  registry: ModelRegistry,
-): ForwardBody | null {
-  if (!registry.hasPassedThrough) return null
-  try {
-    const read = readForwardBody(body, headers['content-type'], path)
-    return isPassedThrough(registry.known(read.model)) ? read : null
-  } catch {
-    return null
   }
 }

@@ -22,21 +22,7 @@ const CARRIERS: ReadonlySet<string> = new Set([
 ])
 
 export function isTransferField(key: string): boolean {
-  return mayBeTransferField(key) && TRANSFER_FIELD.test(key)
-}
-
-/** Checks only the first character, because this is called for every key of every body. */
-function mayBeTransferField(key: string): boolean {
-  switch (key.charCodeAt(0)) {
-    case 0x62: // b
-    case 0x64: // d
-    case 0x65: // e
-    case 0x6b: // k
-    case 0x72: // r
-      return true
-    default:
-      return false
-  }
+  return TRANSFER_FIELD.test(key)
 }
 
 /** The spans to cut, in text order and without overlaps. */
