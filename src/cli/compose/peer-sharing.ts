@@ -14,14 +14,13 @@ import { adminNewsOf, learnAdminNews, parseKeyUseNews } from '../../frontend/ind
 import type { AdminNews, Frontend } from '../../frontend/index.ts'
 import { parsePeerNews } from '../../router/index.ts'
 import type { PeerNews } from '../../router/index.ts'
+import { SeenIds } from './seen-ids.ts'
 
 /** Milliseconds between two answers to requests for the full state. */
 const TELL_ALL_EVERY_MS = 1_000
 /** Another frontend counts as present for this long after its last message. Without one, a probe is sent this often. */
 const HEARD_MS = 60_000
 const PROBE_EVERY_MS = 5_000
-const HEARD_MAX = 4_096
-const ID_LENGTH_MAX = 256
 /** An invalid message is reported at most once in this time, per topic. */
 const REPORT_EVERY_MS = 60_000
 
@@ -36,7 +35,7 @@ export class PeerSharing {
   readonly #self = randomUUID()
   #told = 0
   /** Ids of received messages: a message arrives over every channel, and must be counted once. */
-  readonly #heard = new Set<string>()
+  readonly #heard = new SeenIds()
   #heardMs = -Infinity
   #probedMs = -Infinity
   #tellsAll: NodeJS.Timeout | null = null
@@ -128,14 +127,7 @@ export class PeerSharing {
 
   #isNew(id: unknown): boolean {
     // Frontends of older versions send no id.
-    if (typeof id !== 'string' || id.length > ID_LENGTH_MAX) return true
-    if (this.#heard.has(id)) return false
-    this.#heard.add(id)
-    if (this.#heard.size > HEARD_MAX) {
-      const [oldest] = this.#heard
-      if (oldest !== undefined) this.#heard.delete(oldest)
-    }
-    return true
+    return !SeenIds.isId(id) || this.#heard.add(id)
   }
 
   /** Runs `hear`; an error is reported and the message is ignored. */

@@ -7,16 +7,15 @@ import { randomUUID } from 'node:crypto'
 import { isRecord } from '../../base/index.ts'
 import type { PeerChannel } from '../../discovery/index.ts'
 import { decodePlain, encodePlain, PEER_BYTES_MAX } from '../../wire/index.ts'
+import { SeenIds } from './seen-ids.ts'
 
 const OVER_WORKERS = 2
-const SEEN_MAX = 4_096
-const ID_LENGTH_MAX = 256
 
 export class WorkerPeers implements PeerChannel {
   readonly #send: (payload: Uint8Array, over: number) => number
   readonly #listeners = new Map<string, (body: unknown) => void>()
   readonly #self = randomUUID()
-  readonly #seen = new Set<string>()
+  readonly #seen = new SeenIds()
   #sent = 0
 
   constructor(send: (payload: Uint8Array, over: number) => number) {
@@ -38,13 +37,7 @@ export class WorkerPeers implements PeerChannel {
     const told = decodePlain(payload, 0, payload.length, 'a message of another frontend')
     if (!isRecord(told)) return
     const { id, topic, body } = told
-    if (typeof id !== 'string' || typeof topic !== 'string' || this.#seen.has(id)) return
-    if (id.length > ID_LENGTH_MAX) return
-    this.#seen.add(id)
-    if (this.#seen.size > SEEN_MAX) {
-      const [oldest] = this.#seen
-      if (oldest !== undefined) this.#seen.delete(oldest)
-    }
-    this.#listeners.get(topic)?.(body)
+    if (!SeenIds.isId(id) || typeof topic !== 'string') return
+    if (this.#seen.add(id)) this.#listeners.get(topic)?.(body)
   }
 }
