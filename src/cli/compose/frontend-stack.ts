@@ -42,10 +42,11 @@ import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { ModelTexts } from './model-texts.ts'
 import { RoleKeeper } from './role-keeper.ts'
-import { WorkerPeers } from './worker-peers.ts'
+import { ConnectedWorkers } from './connected-workers.ts'
+import { WorkerPeers } from '../peers/worker-peers.ts'
 import { TextLoader } from './text-loader.ts'
-import { PeerSharing } from './peer-sharing.ts'
-import { SiblingAnswers } from './sibling-answers.ts'
+import { PeerSharing } from '../peers/peer-sharing.ts'
+import { SiblingAnswers } from '../peers/sibling-answers.ts'
 import type { OpenKeys } from '../guard/open-keys.ts'
 import type { OpenTraces } from './trace-settings.ts'
 import { HttpGuard } from '../guard/http-guard.ts'
@@ -90,7 +91,7 @@ export class FrontendStack {
   readonly #keys: OpenKeys | null
   readonly #state: StateStore | undefined
   readonly #tls: HttpTlsFiles | null
-  readonly #connected = new Set<WorkerId>()
+  readonly #connected = new ConnectedWorkers()
   readonly #discovery: Discovery
   readonly #logger: ReturnType<typeof createLogger>
   readonly #onFault: (error: unknown) => void
@@ -103,7 +104,6 @@ export class FrontendStack {
   readonly #open: (head: HttpHead) => OpenRequest
   #http: HttpServer | null = null
   #watch: DiscoveryWatch | null = null
-  #whenConnected: (() => void) | null = null
   /** No request is running or can start any more, so workers that leave now are not reported. */
   #isOver = false
 
@@ -275,20 +275,7 @@ export class FrontendStack {
 
   /** Resolves when `workers` workers are connected and the tokenizer of their model is loaded. */
   async untilConnected(workers: number, deadlineMs: number): Promise<readonly WorkerCard[]> {
-    await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => {
-        const message = `${this.#connected.size} of ${workers} workers are connected after ${deadlineMs / 1000} s`
-        reject(new BatonError('backend.worker_unavailable', message))
-      }, deadlineMs)
-      // A process that is told to end meanwhile does not wait for this timer.
-      timer.unref()
-      this.#whenConnected = () => {
-        if (this.#connected.size < workers) return
-        clearTimeout(timer)
-        resolve()
-      }
-      this.#whenConnected()
-    })
+    await this.#connected.until(workers, deadlineMs)
     await this.#textLoader?.load()
     return [...(this.#watch?.cards.values() ?? [])]
   }
@@ -399,9 +386,8 @@ export class FrontendStack {
       onConnected: (workerId) => {
         this.#connected.add(workerId)
         // This is the first connection to the other frontends, where the way to them leads over workers.
-        if (this.#connected.size === 1) this.#sharing.ask()
+        if (this.#connected.count === 1) this.#sharing.ask()
         this.#frontend.registry.workerReachable(workerId)
-        this.#whenConnected?.()
       },
       onCaughtUp: (workerId) => this.#frontend.registry.firstPicture.settled(workerId),
       onDisconnected: (workerId, reason) => {
