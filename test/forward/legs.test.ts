@@ -292,6 +292,23 @@ describe('SGLang', () => {
     },
   )
 
+  it('prefill hangs after decode has answered - its request is aborted after the grace time', async () => {
+    let isLeft = false
+    const hangs = ({ socket }: SeenRequest): null => {
+      socket.once('close', () => {
+        isLeft = true
+      })
+      return null
+    }
+    const p = await server('sglang', hangs, '', 'prefill')
+    const d = await server('sglang', () => DECODED)
+    const shortGrace = { routerConfig: 'test/fixtures/short-grace.json' }
+    const gateway = await gatewayOf('sglang', [p, d], shortGrace)
+    expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
+    await until('the prefill request is aborted', () => isLeft)
+    expect(asked(p)).toHaveLength(1)
+  })
+
   it.each([
     ['two answers', CHAT, '{"model":"m","n":2,"messages":[]}', 'one request for each prompt'],
     [

@@ -61,9 +61,12 @@ async function sglang(
   return server
 }
 
-async function gatewayOf(servers: readonly (readonly ['prefill' | 'decode', FakeServer])[]) {
+async function gatewayOf(
+  servers: readonly (readonly ['prefill' | 'decode', FakeServer])[],
+  more: Readonly<Record<string, unknown>> = {},
+) {
   const upstream = servers.map(([role, { url }]) => `${role}=sglang+${url}`).join(',')
-  const flags = { upstream, forward: false, model: 'models/storyteller' }
+  const flags = { upstream, forward: false, model: 'models/storyteller', ...more }
   const gateway = await startGateway([], flags)
   open.push(gateway)
   return gateway
@@ -174,6 +177,22 @@ describe('separate prefill and decode of SGLang in token mode', () => {
       await until('the prefill request is aborted', () => waiting.left() === asked(p).length)
     },
   )
+
+  it('prefill hangs after decode has answered - its request is aborted after the grace time', async () => {
+    const waiting = silent()
+    const p = await sglang('prefill', waiting.answer)
+    const d = await sglang('decode', () => HEAD + events(STORY, 0))
+    const gateway = await gatewayOf(
+      [
+        ['prefill', p],
+        ['decode', d],
+      ],
+      { routerConfig: 'test/fixtures/short-grace.json' },
+    )
+    const { status } = await complete(gateway)
+    expect([status, asked(p).length]).toEqual([200, 1])
+    await until('the prefill request is aborted', () => waiting.left() === 1)
+  })
 
   it('decode dies during the answer - another pair continues after the same tokens in another room', async () => {
     const p = await sglang('prefill', wholePrefill)

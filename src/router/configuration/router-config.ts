@@ -35,7 +35,10 @@ export interface StageDeadlines {
   readonly firstTokenMs: number
   /** Between two tokens. */
   readonly streamIdleMs: number
-  /** From an orderly cancellation to the moment the leg is killed. */
+  /**
+   * From an orderly cancellation to the moment the leg is killed, and from the end of decode to the cancellation of a
+   * prefill leg that still runs.
+   */
   readonly cancelMs: number
 }
 

@@ -195,7 +195,11 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row('deadlines.prefillMs', 'amount', 'duration of the prefill leg'),
   row('deadlines.firstTokenMs', 'amount', 'from the start of decode to its first token'),
   row('deadlines.streamIdleMs', 'amount', 'between two tokens'),
-  row('deadlines.cancelMs', 'amount', 'from an orderly cancellation to the kill'),
+  row(
+    'deadlines.cancelMs',
+    'amount',
+    'from an orderly cancellation to the kill, and from the end of decode to the cancellation of a prefill that still runs',
+  ),
   row('explainRecords', 'count', 'number of decisions kept for explain'),
   row('explainCandidates', 'whole', 'candidates kept per decision'),
 ]

@@ -79,6 +79,34 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(load()).toBe(0)
   })
 
+  it('decode has answered while prefill hangs - after the grace time prefill is stopped, then killed', () => {
+    const { plane, send, clock, load } = buildModel(CARDS, { deadlines: { cancelMs: 50 } })
+    const { sink } = send()
+    plane.call(1).token()
+    plane.call(1).finish()
+    expect(sink.ends).toBe(1)
+    clock.advance(49)
+    expect(plane.call(0).cancels).toEqual([])
+    clock.advance(1)
+    expect(plane.call(0).cancels).toEqual(['stop'])
+    clock.advance(50)
+    expect(plane.call(0).cancels).toEqual(['stop', 'kill'])
+    expect(sink.ends).toBe(1)
+    expect(load()).toBe(0)
+  })
+
+  it('prefill ends within the grace time after decode - it is not cancelled', () => {
+    const { plane, send, clock, load } = buildModel(CARDS, { deadlines: { cancelMs: 50 } })
+    const { sink } = send()
+    plane.call(1).token()
+    plane.call(1).finish()
+    clock.advance(20)
+    plane.call(0).finish('length')
+    clock.advance(100)
+    expect(plane.call(0).cancels).toEqual([])
+    expect([sink.ends, load()]).toEqual([1, 0])
+  })
+
   it('no decode worker is eligible - prefill is stopped and the client gets the error', () => {
     const { plane, send } = buildModel(CARDS, {
       filters: [({ card: c }) => (c.mode === 'decode' ? 'no' : null)],

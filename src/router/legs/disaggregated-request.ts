@@ -295,6 +295,8 @@ export class DisaggregatedRequest implements RequestHandle {
         isPrefillRunning: () => this.#prefillLeg !== null,
         decodeEnded: () => {
           this.#ended = true
+          // Decode has the whole prompt, so a prefill worker that hangs must not keep its leg until the deadline.
+          this.#prefillLeg?.endSoon()
         },
         decodeFailed: (error) => this.#endWith(error),
         decodeToldLate: () => this.#prefillLeg?.cancel('stop'),

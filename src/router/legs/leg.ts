@@ -138,6 +138,12 @@ export class Leg implements ReplySink, RequestHandle {
     else this.#arm(this.#parts.router.config.deadlines.cancelMs, 'cancel')
   }
 
+  /** The leg's result is not needed any more: it is stopped unless it ends within the grace time of a cancellation. */
+  endSoon(): void {
+    const { cancelMs } = this.#parts.router.config.deadlines
+    if (cancelMs > 0 && this.#cancelled === null) this.#arm(cancelMs, 'grace')
+  }
+
   #compare(chunk: Chunk): void {
     const { router, selection } = this.#parts
     const { card, phase, promptTokens, cachedTokens, isEstimated } = selection
@@ -203,8 +209,8 @@ export class Leg implements ReplySink, RequestHandle {
 
   #expire(delayMs: number, stage: string): void {
     if (this.#ended) return
-    if (stage === 'cancel') {
-      this.cancel('kill')
+    if (stage === 'cancel' || stage === 'grace') {
+      this.cancel(stage === 'grace' ? 'stop' : 'kill')
       return
     }
     if (stage === 'stream' && this.#tokens !== this.#tokensSeen) {
