@@ -108,6 +108,7 @@ export {
   withReferredItems,
 } from './requests/responses-request.ts'
 export type { ResponsesState } from './requests/responses-request.ts'
+export { parseResponseQuery } from './requests/response-query.ts'
 export { invalid as invalidField } from './fields/generation-fields.ts'
 export { PAGE_LIMITS, parseBatch, parseFileForm, parsePage } from './requests/batch-request.ts'
 export type { BatchCall, FileForm, Page } from './requests/batch-request.ts'

@@ -260,6 +260,8 @@ const TEXTS: Readonly<Record<string, string>> = {
 const NOT_NOW = ['get /health', 'get /ready']
 const STREAMS = ['ChatCompletion', 'Completion', 'GeneratedTokens', 'Response', 'Message']
 
+const NEVER_STREAMED = ['post /v1/responses/{id}/cancel']
+
 const HEADERS: Json = {
   'x-request-id': { description: 'The id of the request in logs and metrics', schema: text },
   'x-baton-relaxed': {
@@ -276,7 +278,7 @@ export function repliesOf(method: string, path: string): OperationEntry['respons
   const json = { schema: name === undefined ? { type: 'object' } : ref(name) }
   const content = {
     ...(type === undefined ? { 'application/json': json } : { [type]: { schema: text } }),
-    ...(name !== undefined && method === 'post' && STREAMS.includes(name)
+    ...(name !== undefined && STREAMS.includes(name) && !NEVER_STREAMED.includes(route)
       ? { 'text/event-stream': { schema: text } }
       : {}),
   }

@@ -87,7 +87,11 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/responses/{id}',
-    summary: 'A stored response, or how one of the background stands',
+    summary: 'A stored response or the state of a background response, whole or streamed',
+    query: {
+      stream: { type: 'boolean' },
+      starting_after: { type: 'integer', minimum: 0 },
+    },
   },
   {
     method: 'get',

@@ -139,6 +139,7 @@ export class Frontend {
     this.#calls.isDraining = true
     // Readers of events do not delay the shutdown.
     this.#feed.close()
+    this.#deps.background.isDraining = true
   }
 
   /** Running batches are left for another process; resolves when none runs. */

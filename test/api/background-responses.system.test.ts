@@ -81,7 +81,6 @@ describe('background responses with the openai client', () => {
     const failed = await ended((await begin({ input: 'word '.repeat(5000) })).id)
     expect(failed).toMatchObject({ status: 'failed', error: { code: 'invalid_prompt' } })
     for (const [fields, status] of [
-      [{ stream: true }, 400],
       [{ store: false }, 400],
       [{ model: 'nobody' }, 404],
       [{ temperature: 9 }, 400],

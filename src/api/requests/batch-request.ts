@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { queryFields } from '../fields/query-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { metadataSchema } from '../fields/record-schema.ts'
 
@@ -107,12 +108,7 @@ export interface Page {
 }
 
 export function parsePage(query: string, limits: { usual: number; max: number }): Page {
-  const fields = Object.fromEntries(
-    query
-      .split('&')
-      .filter((pair) => pair !== '')
-      .map((pair) => pair.split('=').map(decoded) as [string, string | undefined]),
-  )
+  const fields = queryFields(query)
   const { limit, after, order = 'desc', purpose } = fields
   const count = limit === undefined ? limits.usual : Number(limit)
   if (!Number.isInteger(count) || count < 1 || count > limits.max) {
@@ -120,12 +116,4 @@ export function parsePage(query: string, limits: { usual: number; max: number })
   }
   if (order !== 'asc' && order !== 'desc') throw invalid('order', 'must be asc or desc')
   return { limit: count, order, ...given({ after, purpose }) }
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return text
-  }
 }

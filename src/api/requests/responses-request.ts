@@ -133,7 +133,6 @@ const stateSchema = z.object({
   conversation: z.union([z.string(), z.looseObject({ id: z.string() })]).nullish(),
   store: z.boolean().nullish(),
   background: z.boolean().nullish(),
-  stream: z.unknown().optional(),
 })
 
 /** The schema with stored responses, for the OpenAPI document: state is taken out before the rest is validated. */
@@ -161,12 +160,6 @@ export function takeResponsesState(body: Record<string, unknown>): ResponsesStat
   const { previous_response_id: previous, conversation, store } = fields
   const background = fields.background === true
   if (background && store === false) throw invalid('store', 'must be true with `background`')
-  if (background && fields.stream === true) {
-    throw unsupported(
-      'stream',
-      'a background response cannot be streamed: poll GET /v1/responses/{id}',
-    )
-  }
   if (previous != null && conversation != null) {
     throw invalid('previous_response_id', 'cannot be used together with `conversation`')
   }

@@ -10,7 +10,7 @@ import { asciiJson } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
-import { EventStream } from '../reply/event-stream.ts'
+import { EventStream, STREAM_HEADERS } from '../reply/event-stream.ts'
 import type { FleetView } from './fleet-view.ts'
 import type { RequestLog } from './request-log.ts'
 
@@ -29,11 +29,6 @@ const FLEET_MS = 1_000
 const FLEET_SHARE = 0.01
 const REQUESTS_PER_TICK = 200
 const FIRST_REQUESTS = 100
-const HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache',
-  'x-accel-buffering': 'no',
-}
 
 export class LiveFeed {
   readonly #options: LiveFeedOptions
@@ -61,7 +56,7 @@ export class LiveFeed {
     const stream = new EventStream()
     if (this.#isClosed) stream.end()
     else this.#join(stream, signal)
-    return { status: 200, headers: HEADERS, body: stream }
+    return { status: 200, headers: STREAM_HEADERS, body: stream }
   }
 
   /** Ends every stream. */

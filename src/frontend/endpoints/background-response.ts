@@ -2,16 +2,19 @@
  * Background responses of the Responses API: the call is answered at once, the response is computed later, and
  * read or cancelled by its id.
  */
-import { responseObject } from '../../api/index.ts'
+import { invalidField, responseEvent, responseObject } from '../../api/index.ts'
 import type { ChatCall } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
+import type { CancelSignal } from '../../base/index.ts'
 import { refuseOtherModels } from '../access/tenant-rules.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { generate } from '../generation/generation.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import type { ReplyWriters } from '../reply/reply-writer.ts'
+import { streamOfEvents } from '../reply/logged-stream.ts'
 import type { BackgroundResponses } from '../state/background-responses.ts'
+import { dropEvents, EventLog, StoredEvents } from '../state/event-log.ts'
 import type { StoredResponse, StoredResponses } from '../state/stored-responses.ts'
 import { chatJob } from './endpoint-chat.ts'
 import { jsonReply } from './endpoint-status.ts'
@@ -21,8 +24,8 @@ interface BackgroundCall {
   readonly echo: Readonly<Record<string, unknown>>
   /** Including earlier turns. */
   readonly input: readonly unknown[]
-  /** The writers that store the response when it has ended. */
-  readonly writers: ReplyWriters
+  /** The writers that store the response when it has ended, and its events if there is a log for them. */
+  readonly writersOf: (events: EventLog | undefined) => ReplyWriters
   readonly stored: StoredResponses
 }
 
@@ -31,7 +34,7 @@ export function answerInBackground(
   deps: GenerationDeps,
   http: HttpRequest,
   record: CallRecord,
-  { chat, echo, input, writers, stored }: BackgroundCall,
+  { chat, echo, input, writersOf, stored }: BackgroundCall,
 ): HttpReply {
   const model = deps.registry.ready(chat.model)
   refuseOtherModels(record.caller, [chat.model ?? model.name, model.name])
@@ -42,19 +45,33 @@ export function answerInBackground(
     responseObject({ head, echo, status, output: [], ...(error === undefined ? {} : { error }) })
   const queued = shown('queued')
   stored.keepResponse(id, { response: shown('in_progress'), input })
+  const events = chat.stream ? new EventLog(stored, id) : undefined
+  // An earlier response with the same id, which the client may choose, is replaced.
+  dropEvents(stored, id)
+  const tell = (type: string, response: unknown): void =>
+    events?.append(responseEvent(type, events.size, { response }))
+  tell('response.created', queued)
+  tell('response.queued', queued)
+  // The reply is whole for the layers below, because it ends with the response and not with a connection.
+  const job = chatJob({ ...chat, stream: false }, writersOf(events))
   deps.background.begin(
     id,
     stored,
-    async (signal) => await generate(deps, { ...http, signal }, record, chatJob(chat, writers)),
+    async (signal) => await generate(deps, { ...http, signal }, record, job),
     (error) => {
       record.ended({ status: error.row.httpStatus, error, usage: null, choices: 0 })
       const isCancelled = error.code === 'request.cancelled'
       const response = isCancelled ? shown('cancelled') : shown('failed', error)
       // It may have been deleted meanwhile.
       if (stored.has(id)) stored.keepResponse(id, { response, input })
+      // Clients know no event for a cancelled response; the response in it has that status.
+      tell('response.failed', response)
     },
+    events,
   )
-  return jsonReply(200, queued)
+  return events === undefined
+    ? jsonReply(200, queued)
+    : streamOfEvents(deps, events, http.signal, { next: 0 })
 }
 
 const LOST = new BatonError(
@@ -74,6 +91,38 @@ export function asItIs(
   }
   const error = { code: 'server_error', message: LOST.message }
   return { response: { ...response, status: 'failed', error }, input }
+}
+
+/** `GET` with `stream=true`: the events after `startingAfter`, and those that follow. */
+export function resumeStream(
+  deps: GenerationDeps,
+  stored: StoredResponses,
+  { id, startingAfter, signal }: { id: string; startingAfter: number; signal: CancelSignal },
+): HttpReply {
+  const next = startingAfter + 1
+  const events = deps.background.eventsOf(id) ?? eventsOfOthers(deps.background, stored, id)
+  if (events.from(next) === undefined) {
+    throw invalidField('starting_after', 'the events after this one are no longer stored')
+  }
+  return streamOfEvents(deps, events, signal, { next, onEnd: deps.background.addReader() })
+}
+
+/** Throws `request.invalid_argument` when the response has no events. */
+function eventsOfOthers(
+  background: BackgroundResponses,
+  stored: StoredResponses,
+  id: string,
+): StoredEvents {
+  const events = new StoredEvents(stored, id, (sequence) => {
+    const { response } = asItIs(background, stored, id)
+    if (response['status'] !== 'failed') return undefined
+    return responseEvent('response.failed', sequence, { response })
+  })
+  if (events.exists) return events
+  throw invalidField(
+    'stream',
+    'only a background response that was created with `stream: true` can be streamed: poll this one',
+  )
 }
 
 /** Throws `request.invalid_argument` when the response has ended. */

@@ -62,7 +62,7 @@ async function answerStored(
     ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
     ...(conversationId === undefined ? {} : { conversation: { id: conversationId } }),
   }
-  const writers = responsesWriters(said, tools, (response) => {
+  const onEnded = (response: Readonly<Record<string, unknown>>): void => {
     const input = withIds(deps, own)
     // A background response may have been cancelled or deleted before its last token.
     if (background && !isAwaited(stored, String(response['id']))) return
@@ -70,12 +70,19 @@ async function answerStored(
       stored.keepResponse(String(response['id']), { response, input: [...before, ...input] })
     if (conversationId === undefined) return
     stored.append(conversationId, [...input, ...(response['output'] as readonly unknown[])])
-  })
-  if (background) {
-    const input = [...before, ...withIds(deps, own)]
-    return answerInBackground(deps, http, record, { chat, echo: said, input, writers, stored })
   }
-  return generate(deps, http, record, chatJob(chat, writers))
+  if (!background) {
+    const writers = responsesWriters(said, tools, { onEnded })
+    return generate(deps, http, record, chatJob(chat, writers))
+  }
+  const input = [...before, ...withIds(deps, own)]
+  return answerInBackground(deps, http, record, {
+    chat,
+    echo: said,
+    input,
+    writersOf: (events) => responsesWriters(said, tools, { onEnded, events }),
+    stored,
+  })
 }
 
 /** Inserts the earlier turns and the items that are only referenced into the input. */

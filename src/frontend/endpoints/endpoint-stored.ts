@@ -1,13 +1,14 @@
 /**
  * Stored responses: read, delete, cancel, list their input items. And conversations.
  */
-import { asItIs, cancelInBackground } from './background-response.ts'
+import { asItIs, cancelInBackground, resumeStream } from './background-response.ts'
 import {
   PAGE_LIMITS,
   invalidField,
   parseConversation,
   parseItems,
   parsePage,
+  parseResponseQuery,
   readJsonObject,
 } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -15,6 +16,7 @@ import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpCall } from '../http/http-call.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { createRequestId } from '../http/request-id.ts'
+import { dropEvents } from '../state/event-log.ts'
 import { StoredResponses } from '../state/stored-responses.ts'
 import type { Conversation } from '../state/stored-responses.ts'
 import { jsonReply } from './endpoint-status.ts'
@@ -33,9 +35,11 @@ export function storedOf(
 }
 
 export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
-  const { response } = asItIs(deps.background, storedOf(deps, call), call.name)
-  refuseStream(call)
-  return jsonReply(200, response)
+  const stored = storedOf(deps, call)
+  const { response } = asItIs(deps.background, stored, call.name)
+  const { stream, startingAfter } = parseResponseQuery(call.head.query)
+  if (!stream) return jsonReply(200, response)
+  return resumeStream(deps, stored, { id: call.name, startingAfter, signal: call.head.signal })
 }
 
 export function listInput(deps: GenerationDeps, call: HttpCall): HttpReply {
@@ -46,6 +50,7 @@ export function listInput(deps: GenerationDeps, call: HttpCall): HttpReply {
 export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const stored = storedOf(deps, call)
   stored.delete(call.name, 'response')
+  dropEvents(stored, call.name)
   deps.background.cancel(call.name, stored)
   return jsonReply(200, { id: call.name, object: 'response', deleted: true })
 }
@@ -158,10 +163,4 @@ function listReply(items: readonly unknown[], query = ''): HttpReply {
 function idOf(item: unknown): string {
   const { id } = item as { readonly id?: unknown }
   return typeof id === 'string' ? id : ''
-}
-
-/** Throws for `stream`: a client that waits for events would not understand a JSON object. */
-function refuseStream({ head }: HttpCall): void {
-  if (!/(?:^|&)stream=true(?:&|$)/.test(head.query)) return
-  throw invalidField('stream', 'a stored response cannot be streamed: poll it')
 }

@@ -26,6 +26,7 @@ import type { HttpReply } from '../http/http-exchange.ts'
 import { createMigratingService } from './migration.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
 import { allowsSeveralCalls, promptIndexOf, usageOfChoices } from '../reply/reply-context.ts'
+import { STREAM_HEADERS } from '../reply/event-stream.ts'
 import type { ReplyContext } from '../reply/reply-context.ts'
 import { ReplyTimeline } from '../reply/reply-timeline.ts'
 import type { ReplyWriter, StreamedWriter, WholeWriter } from '../reply/reply-writer.ts'
@@ -48,13 +49,6 @@ interface ReplyRunOptions<Call extends GenerationOptions> {
 }
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
-
-const STREAM_HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache',
-  // Reverse proxies that buffer replies would break streaming.
-  'x-accel-buffering': 'no',
-}
 
 /** Sent before the first chunk when no prefill worker took part. */
 const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')

@@ -4,6 +4,13 @@
  */
 import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 
+export const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Reverse proxies that buffer replies would break streaming.
+  'x-accel-buffering': 'no',
+}
+
 export class EventStream implements HttpStream {
   #writer: StreamWriter | null = null
   #waiting = ''

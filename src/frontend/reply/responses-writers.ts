@@ -29,6 +29,7 @@ import { EventStream } from './event-stream.ts'
 import { allowsSeveralCalls, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
+import type { EventLog } from '../state/event-log.ts'
 
 type Echo = Readonly<Record<string, unknown>>
 
@@ -38,18 +39,22 @@ interface ResponseTools {
   readonly toolPlaces: ReadonlyMap<string, ToolPlace>
 }
 
-/** Called with the whole response when it has ended. */
-type OnEnded = (response: Readonly<Record<string, unknown>>) => void
+interface StoredReply {
+  /** Called with the whole response when it has ended. */
+  readonly onEnded?: (response: Readonly<Record<string, unknown>>) => void
+  /** Receives the events instead of the client's connection; it has the first ones already. */
+  readonly events?: EventLog | undefined
+}
 
 export function responsesWriters(
   echo: Echo,
   tools: ResponseTools,
-  onEnded?: OnEnded,
+  stored: StoredReply = {},
 ): ReplyWriters {
   return {
     idPrefix: 'resp_',
-    streamed: (context) => new ResponsesReply(context, echo, tools, onEnded),
-    whole: (context) => new ResponsesReply(context, echo, tools, onEnded),
+    streamed: (context) => new ResponsesReply(context, echo, tools, stored),
+    whole: (context) => new ResponsesReply(context, echo, tools, stored),
   }
 }
 
@@ -93,16 +98,11 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   #sequence = 0
   #itemCount = 0
   #status: ResponseStatus = 'in_progress'
+  readonly #stored: StoredReply
 
-  readonly #onEnded: OnEnded | undefined
-
-  constructor(
-    context: ReplyContext,
-    echo: Echo,
-    tools: ResponseTools,
-    onEnded: OnEnded | undefined,
-  ) {
-    this.#onEnded = onEnded
+  constructor(context: ReplyContext, echo: Echo, tools: ResponseTools, stored: StoredReply) {
+    this.#stored = stored
+    this.#sequence = stored.events?.size ?? 0
     this.#context = context
     this.#tools = tools
     this.#echo = echo
@@ -118,7 +118,9 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   }
 
   began(): void {
-    this.#event('response.created', { response: this.#object() })
+    if (this.#stored.events === undefined) {
+      this.#event('response.created', { response: this.#object() })
+    }
     this.#event('response.in_progress', { response: this.#object() })
   }
 
@@ -173,7 +175,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   }
 
   completed(): void {
-    this.#onEnded?.(this.#object())
+    this.#stored.onEnded?.(this.#object())
     this.#event(`response.${this.#status}`, { response: this.#object() })
     this.stream.write(DONE_EVENT)
     this.stream.end()
@@ -207,18 +209,26 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     })
   }
 
-  /** A whole reply writes no events; its stream is never opened. */
   #event(type: string, fields: Readonly<Record<string, unknown>>): void {
-    if (!this.#context.call.stream) return
-    this.stream.write(responseEvent(type, this.#sequence, fields))
-    this.#sequence += 1
+    if (this.#hasEvents) this.#write(responseEvent(type, this.#sequence, fields))
   }
 
   #delta(type: string, itemId: string, delta: string, logprobs: readonly unknown[] = []): void {
-    if (!this.#context.call.stream) return
+    if (!this.#hasEvents) return
     const place = { itemId, outputIndex: this.#output.length }
-    this.stream.write(responseDeltaEvent(type, this.#sequence, place, delta, logprobs))
+    this.#write(responseDeltaEvent(type, this.#sequence, place, delta, logprobs))
+  }
+
+  /** A whole reply has no events; its stream is never opened. */
+  get #hasEvents(): boolean {
+    return this.#stored.events !== undefined || this.#context.call.stream
+  }
+
+  #write(event: string): void {
     this.#sequence += 1
+    const { events } = this.#stored
+    if (events === undefined) this.stream.write(event)
+    else events.append(event)
   }
 
   #newId(prefix: string): string {

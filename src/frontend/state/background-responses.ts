@@ -6,17 +6,30 @@
  */
 import type { Clock } from '../../base/index.ts'
 import { BatonError } from '../../base/index.ts'
+import type { EventLog } from './event-log.ts'
 import type { StoredResponses } from './stored-responses.ts'
 
 const BEAT_MS = 1_000
 /** A process that has not renewed the sign of life for so long is dead. */
 const SILENT_MS = 15_000
 
-type Stored = Pick<StoredResponses, 'sign' | 'readSign'>
+/** Limit for clients that read the events of a response again. */
+const READERS_MAX = 1_000
+
+type Stored = Pick<StoredResponses, 'note' | 'readNote'>
+
+interface Running {
+  readonly control: AbortController
+  /** Absent: the events of the response are not kept. */
+  readonly events: EventLog | undefined
+}
 
 export class BackgroundResponses {
   readonly #clock: Clock
-  readonly #running = new Map<string, AbortController>()
+  readonly #running = new Map<string, Running>()
+  #readers = 0
+  /** True: streams of responses that other processes compute have to end. */
+  isDraining = false
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -28,21 +41,23 @@ export class BackgroundResponses {
 
   /**
    * Starts `work`, which is told when to end. `fail` is called once when it does not complete, with
-   * `request.cancelled` after a cancellation.
+   * `request.cancelled` after a cancellation. `events` ends with the work.
    */
   begin(
     id: string,
     stored: Stored,
     work: (signal: AbortSignal) => Promise<unknown>,
     fail: (error: BatonError) => void,
+    events?: EventLog,
   ): void {
     const control = new AbortController()
-    this.#running.set(id, control)
+    this.#running.set(id, { control, events })
     let isOver = false
     const beat = (): void => {
       if (isOver) return
-      stored.sign(id, 'alive', String(this.#clock.epochMs()))
-      if (stored.readSign(id, 'cancel') !== undefined) control.abort()
+      stored.note(id, 'alive', String(this.#clock.epochMs()))
+      events?.flush()
+      if (stored.readNote(id, 'cancel') !== undefined) control.abort()
       this.#clock.after(BEAT_MS, beat)
     }
     beat()
@@ -51,19 +66,39 @@ export class BackgroundResponses {
       .finally(() => {
         isOver = true
         this.#running.delete(id)
+        events?.end()
       })
   }
 
   /** Ends the response soon, in this process or another one. */
   cancel(id: string, stored: Stored): void {
-    stored.sign(id, 'cancel', '1')
-    this.#running.get(id)?.abort()
+    stored.note(id, 'cancel', '1')
+    this.#running.get(id)?.control.abort()
   }
 
   /** True when a process is still computing it. */
   isAlive(id: string, stored: Stored): boolean {
     if (this.#running.has(id)) return true
-    const seenMs = Number(stored.readSign(id, 'alive') ?? 0)
+    const seenMs = Number(stored.readNote(id, 'alive') ?? 0)
     return this.#clock.epochMs() - seenMs < SILENT_MS
+  }
+
+  /** Undefined: the response is not computed by this process, or its events are not kept. */
+  eventsOf(id: string): EventLog | undefined {
+    return this.#running.get(id)?.events
+  }
+
+  /** Counts a reader; the returned function ends it. Throws `capacity.exhausted`. */
+  addReader(): () => void {
+    if (this.#readers >= READERS_MAX) {
+      const text = `too many clients read background responses: at most ${READERS_MAX} are allowed`
+      throw new BatonError('capacity.exhausted', text, { data: { limit: READERS_MAX } })
+    }
+    this.#readers += 1
+    let isOver = false
+    return () => {
+      if (!isOver) this.#readers -= 1
+      isOver = true
+    }
   }
 }

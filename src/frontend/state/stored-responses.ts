@@ -67,13 +67,17 @@ export class StoredResponses {
     return this.#store.get(this.#key(id)) !== undefined
   }
 
-  /** A small text beside a response, for other processes with the same store. */
-  sign(id: string, name: 'alive' | 'cancel', text: string): void {
-    this.#store.set(`${this.#key(id)}\u0000${name}`, text)
+  /** Stores a JSON text beside a response, for other processes with the same store. */
+  note(id: string, name: string, json: string): void {
+    this.#store.set(this.#noteKey(id, name), json)
   }
 
-  readSign(id: string, name: 'alive' | 'cancel'): string | undefined {
-    return this.#store.get(`${this.#key(id)}\u0000${name}`)
+  readNote(id: string, name: string): string | undefined {
+    return this.#store.get(this.#noteKey(id, name))
+  }
+
+  dropNote(id: string, name: string): void {
+    this.#store.delete(this.#noteKey(id, name))
   }
 
   /** Throws `request.not_found`. */
@@ -107,6 +111,10 @@ export class StoredResponses {
     const value: unknown = json === undefined || !id.startsWith(prefix) ? null : JSON.parse(json)
     if (!isRecord(value)) throw notFound(id, what)
     return value
+  }
+
+  #noteKey(id: string, name: string): string {
+    return `${this.#key(id)}\u0000${name}`
   }
 
   #key(id: string): string {
