@@ -1,12 +1,13 @@
 /**
  * Checks the project's rules that the compiler cannot check: doors, sizes, names, clock and randomness in pure
- * rooms.
+ * rooms, and the lock file.
  *
  * Run by `npm test`. Prints one line per violation and exits with 1.
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { brokenLockEntries } from './lock-file.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const LINES_MAX = 500
@@ -195,6 +196,7 @@ const ofTheWhole = [
   ...findCircles(sources).map((circle) => `circle: ${circle}`),
   ...brokenFolders(sources),
   ...brokenDoorComments(sources),
+  ...brokenLockEntries(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')),
 ]
 for (const rule of ofTheWhole) {
   console.error(rule)

@@ -9,7 +9,7 @@ import { dirname, join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
 
 /** The version of the platform packages whose libraries `llama-api.ts` describes. */
-export const PACKAGE_VERSION = '3.22.1'
+export const PACKAGE_VERSION = '3.21.1'
 
 export type GpuChoice = false | 'auto' | 'cuda' | 'vulkan' | 'metal'
 
@@ -79,7 +79,7 @@ function versionOf(root: string): string | undefined {
   }
 }
 
-/** `libllama.v0.5.0.so`, `libllama.dylib`, `llama.dll`: the name up to a version, and the system's extension. */
+/** `libllama.v0.4.0.so`, `libllama.dylib`, `llama.dll`: the name up to a version, and the system's extension. */
 const LIBRARY = /^(?:lib)?([a-z0-9_-]+?(?:armv[0-9._]+)?)(?:\.v?\d[\d.]*)?\.(?:so|dylib|dll)$/
 
 function filesIn(name: string, root: string, isGpu: boolean): LibraryFiles {

@@ -1,5 +1,5 @@
 /**
- * The structures of llama.cpp's C API as in its header of release v0.5.0.
+ * The structures of llama.cpp's C API as in its header of release v0.4.0.
  *
  * A wrong offset would write into foreign memory, so `llama-api.ts` verifies the values that the library itself
  * fills in.
@@ -7,7 +7,7 @@
 import { ffi } from './ffi.ts'
 
 /** The result of `llama_version()` for libraries with these layouts. */
-export const LLAMA_VERSION = '0.5.0-dev'
+export const LLAMA_VERSION = '0.4.0-dev'
 
 export interface ModelParams {
   n_gpu_layers: number
