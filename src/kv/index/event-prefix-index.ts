@@ -156,7 +156,7 @@ export class EventPrefixIndex implements PrefixIndex {
       for (let k = 0; k < hashes.length; k++) ahead[2 * count + k] = hashes[k] as number
       count += hashes.length >> 1
     }
-    if (i - from > 1 && this.#names.size === 0) this.#device.lookAhead.touch(ahead, count)
+    if (i - from > 1 && this.#names.size === 0) this.#device.lookAhead.touch(ahead, 0, count)
     return Math.max(i, from + 1)
   }
 

@@ -222,6 +222,19 @@ export class LooseBlocks {
     return true
   }
 
+  /** Like `remove`, for one block (signed halves); returns whether it was removed. */
+  removeOne(holder: number, low: number, high: number): boolean {
+    const number = this.#owners.numberOf(holder)
+    if (number === 0) return false
+    const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
+    if (word !== 0) {
+      this.#ages.lost(ageOf(word))
+      this.#owners.lost(number)
+    } else if (!this.#removeFar(number, low, high)) return false
+    this.#blocks.clearIfEmpty()
+    return true
+  }
+
   /**
    * Like `remove`, for one block (signed halves) with this holder as its only owner; false if it is not: nothing
    * changed.

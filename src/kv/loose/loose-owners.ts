@@ -1,14 +1,17 @@
 /**
  * Loose blocks with their owners and ages, kept consistent: what happens when a block loses an owner or all of them.
  *
- * "The block found" is the current row of the table (`LooseTable`). When the last block is removed, all memory is
- * released.
+ * "The block found" is the current row of the table (`LooseTable`). When the last block is removed, memory is released
+ * if there is much of it.
  */
 import { LooseAges } from './loose-ages.ts'
 import { LooseTable } from './loose-table.ts'
 import { ageOf, FOLLOWED, listOf, REF_BITS, withRef } from './loose-word.ts'
 import { OwnerLists } from './owner-lists.ts'
 import { Tenancies } from './tenancies.ts'
+
+/** This much memory stays allocated when there is no block. */
+const KEPT_BYTES = 1 << 16
 
 /** Is told when a loose block (signed halves of its hash) with a run after it is removed. */
 export interface LooseWatcher {
@@ -66,9 +69,9 @@ export class LooseOwners {
     if ((word & FOLLOWED) !== 0) this.#watcher.droppedLoose(this.table.low, this.table.high)
   }
 
-  /** Releases all memory if no block is left. */
+  /** Releases the memory if no block is left; a little is kept, because one block may come and go many times. */
   clearIfEmpty(): void {
-    if (this.table.count > 0) return
+    if (this.table.count > 0 || this.table.bytes + this.owners.bytes <= KEPT_BYTES) return
     this.table.clear()
     this.lists.clear()
     this.owners.clear()

@@ -78,8 +78,15 @@ export class RunIndex {
     this.eviction = new RunEviction(blocks, holdings, loose)
     this.#search = new RunSearch(blocks, holdings, loose, scanFreeBlocks)
     this.#dissolution = new RunDissolution(blocks, holdings, loose)
-    this.#removal = new RunRemoval(blocks, holdings, loose, this.#search, this.#dissolution)
     this.lookAhead = new RunLookAhead(blocks, holdings, loose)
+    this.#removal = new RunRemoval(
+      blocks,
+      holdings,
+      loose,
+      this.#search,
+      this.#dissolution,
+      this.lookAhead,
+    )
     this.extension = new RunExtension(blocks, holdings, loose)
     this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, options.hasOrphans)
   }
@@ -234,7 +241,7 @@ export class RunIndex {
         // The next store of this prompt will name this block as its parent.
         anchors.add(before)
         if (this.#loose.count === 0 && !branches.mayFollow(before)) break
-      } else before = reader.lastOf(run)
+      } else if (i < count) before = reader.lastOf(run)
       if (!isHeld) break
     }
     if (count - i >= RUN_BLOCKS_MIN) {

@@ -29,23 +29,24 @@ export class RunLookAhead {
     this.#loose = loose
   }
 
-  /** Prefetches for the first `count` hashes, at most `AHEAD_MAX`. */
-  touch(hashes: Uint32Array, count: number): void {
-    this.#loose.touch(hashes, 0, count)
-    if (this.#blocks.anchors.count >= ANCHORS_MIN) this.#touchRuns(hashes, count)
+  /** Prefetches for hashes `from` .. `to`, at most `AHEAD_MAX`. */
+  touch(hashes: Uint32Array, from: number, to: number): void {
+    this.#loose.touch(hashes, from, to)
+    if (this.#blocks.anchors.count >= ANCHORS_MIN) this.#touchRuns(hashes, from, to)
   }
 
-  #touchRuns(hashes: Uint32Array, count: number): void {
+  #touchRuns(hashes: Uint32Array, from: number, to: number): void {
     const { anchors, arena, runs } = this.#blocks
     const { marks, words } = arena
     const places = this.#places
     let sum = 0
-    for (let i = 0; i < count; i++) {
+    const count = to - from
+    for (let i = from; i < to; i++) {
       sum ^= anchors.touch((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
     }
     for (let i = 0; i < count; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const position = anchors.candidate(low, (hashes[2 * i + 1] as number) | 0)
+      const low = (hashes[2 * (from + i)] as number) | 0
+      const position = anchors.candidate(low, (hashes[2 * (from + i) + 1] as number) | 0)
       places[i] = position
       if (position >= 0) sum ^= (words[2 * position] as number) ^ (marks[position >> 4] as number)
     }

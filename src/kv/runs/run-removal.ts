@@ -11,6 +11,8 @@ import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
+import { AHEAD_MAX } from './run-look-ahead.ts'
+import type { RunLookAhead } from './run-look-ahead.ts'
 import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
@@ -27,6 +29,7 @@ export class RunRemoval {
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
   readonly #dissolution: RunDissolution
+  readonly #lookAhead: RunLookAhead
   /** Runs that lose single blocks that had to be searched for. */
   readonly #scattered: number[] = []
   #isSearching = false
@@ -37,8 +40,10 @@ export class RunRemoval {
     loose: LooseBlocks,
     search: RunSearch,
     dissolution: RunDissolution,
+    lookAhead: RunLookAhead,
   ) {
     this.#dissolution = dissolution
+    this.#lookAhead = lookAhead
     this.#blocks = blocks
     this.#holdings = holdings
     this.#loose = loose
@@ -88,21 +93,24 @@ export class RunRemoval {
     return this.#search.lookup(low, (hashes[2 * i + 1] as number) | 0, holder)
   }
 
-  #removeLoose(hashes: Uint32Array, i: number, holder: number): boolean {
-    if (this.#loose.count === 0) return false
-    return this.#loose.remove(holder, hashes.subarray(2 * i, 2 * i + 2), 0) > 0
-  }
-
   /** Like `remove`, for the hashes from `i` on, in any order. */
   #removeSet(holder: number, hashes: Uint32Array, i: number): number {
     const wanted = this.#wanted
     wanted.reset(hashes, i)
     let missing = 0
+    let ahead = hashes.length >> 1
     // Starts with the last one: in ascending order it is the end of a holding.
-    for (let k = (hashes.length >> 1) - 1; k >= i && wanted.left > 0; k--) {
+    for (let k = ahead - 1; k >= i && wanted.left > 0; k--) {
+      if (k < ahead) {
+        const last = ahead
+        ahead = Math.max(i, last - AHEAD_MAX)
+        this.#lookAhead.touch(hashes, ahead, last)
+      }
       if (!wanted.isLeft(k)) continue
-      if (this.#removeLoose(hashes, k, holder)) {
-        wanted.take((hashes[2 * k] as number) | 0, (hashes[2 * k + 1] as number) | 0)
+      const low = (hashes[2 * k] as number) | 0
+      const high = (hashes[2 * k + 1] as number) | 0
+      if (this.#loose.removeOne(holder, low, high)) {
+        wanted.take(low, high)
         continue
       }
       const position = this.#locate(hashes, k, holder)

@@ -24,4 +24,16 @@ describe('WordPool', () => {
     for (const { at, sizeClass } of arrays) pool.release(at, sizeClass)
     expect(pool.bytes).toBe(0)
   })
+
+  it('WordPool - emptied and filled by turns, it uses the same chunk', () => {
+    const pool = new WordPool()
+    const first = pool.take(3)
+    const chunk = pool.chunkOf(first)
+    for (let i = 0; i < 3; i++) {
+      pool.release(first, 3)
+      expect(pool.bytes).toBe(0)
+      expect(pool.take(3)).toBe(first)
+      expect(pool.chunkOf(first)).toBe(chunk)
+    }
+  })
 })

@@ -2,8 +2,8 @@
  * Allocates short arrays of words in a few large ones, for lists that grow and shrink by powers of two.
  *
  * An array has `1 << sizeClass` words and is named by its address (chunk and offset). Small arrays share a chunk and
- * are reused by size class; a large array has a chunk of its own, which is released with it. If nothing is in use, no
- * memory is kept.
+ * are reused by size class; a large array has a chunk of its own, which is released with it. If nothing is in use, only
+ * one chunk is kept, so that a pool that is emptied and filled by turns allocates nothing.
  */
 const CHUNK_BITS = 16
 const CHUNK = 1 << CHUNK_BITS
@@ -76,13 +76,14 @@ export class WordPool {
     return number
   }
 
-  /** Releases everything. */
+  /** Releases everything except one chunk. */
   clear(): void {
     this.#wordsUsed = 0
-    this.#chunks.length = 0
+    const isKept = this.#chunks[0]?.length === CHUNK
+    this.#chunks.length = isKept ? 1 : 0
     this.#emptied.length = 0
     this.#free.fill(-1)
-    this.#open = -1
-    this.#openLeft = 0
+    this.#open = isKept ? 0 : -1
+    this.#openLeft = isKept ? CHUNK : 0
   }
 }
