@@ -103,6 +103,16 @@ function missingTypes(installed: string): readonly string[] {
 }
 
 describe('npm package', () => {
+  it('manifest - names its repository, pages and keywords, and is published with provenance', () => {
+    expect(manifest).toMatchObject({
+      repository: { type: 'git', url: 'git+https://github.com/baton-llm/baton.git' },
+      homepage: 'https://github.com/baton-llm/baton#readme',
+      bugs: { url: 'https://github.com/baton-llm/baton/issues' },
+      keywords: expect.arrayContaining(['llm', 'disaggregated', 'kv-cache', 'router', 'vllm']),
+      publishConfig: { access: 'public', provenance: true },
+    })
+  })
+
   it.each(Object.keys(manifest.exports).filter((door) => !door.endsWith('.json')))(
     'entry point %s - can be imported by its name and has types',
     async (door) => {
