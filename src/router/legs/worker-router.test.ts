@@ -288,6 +288,24 @@ describe('WorkerRouter: sessions', () => {
     expect(plane.call(2).workerId).not.toBe(plane.call(0).workerId)
   })
 
+  it("a session id of another tenant - is another session: it neither moves nor closes the first tenant's", () => {
+    const { plane, service, send } = build(session, 2)
+    const theirs = { ...s, tenantId: 'theirs' }
+    const ours = { ...s, tenantId: 'ours' }
+    send(theirs)
+    send(ours)
+    expect(service.sessionCount).toBe(2)
+    const [home, other] = [plane.call(0).workerId, plane.call(1).workerId]
+    expect(other).not.toBe(home)
+    send({ ...ours, sessionAction: 'close' })
+    expect(plane.call(2).workerId).toBe(other)
+    plane.call(1).finish()
+    plane.call(2).finish()
+    expect(service.sessionCount).toBe(1)
+    send(theirs)
+    expect(plane.call(3).workerId).toBe(home)
+  })
+
   it('idle time over - the binding is dropped, whether the session returns or not', () => {
     const { plane, clock, service, send } = build(session)
     send(s)

@@ -25,7 +25,7 @@ import { Placement } from './placement.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import type { Refusal, Selection, SelectionQuery } from '../decide/selection.ts'
-import { SessionAffinity } from './session-affinity.ts'
+import { SessionAffinity, sessionKeyOf } from './session-affinity.ts'
 
 export interface WorkerRouterOptions {
   readonly router: KvRouter
@@ -180,10 +180,10 @@ export class WorkerRouter implements RequestService {
   /** If the bound worker can never take the request, the binding is dropped and a worker is chosen again. */
   #select(query: SelectionQuery): Selection | Refusal {
     const answer = this.router.select(query)
-    const { sessionId } = query.request.routing
-    if (answer.kind === 'selected' || answer.overloaded || sessionId === undefined) return answer
+    const session = sessionKeyOf(query.request.routing)
+    if (answer.kind === 'selected' || answer.overloaded || session === undefined) return answer
     if (query.affinity === undefined || query.affinity === null) return answer
-    this.#sessions.drop(sessionId)
+    this.#sessions.drop(session)
     return this.router.select({ ...query, affinity: null })
   }
 

@@ -14,6 +14,7 @@ export type PeerPool = 'prefill' | 'decode'
 export interface SessionNews {
   readonly kind: 'session'
   readonly pool: PeerPool
+  /** Preceded by its tenant, if there is one. */
   readonly sessionId: string
   /** Null: the session is no longer bound. */
   readonly target: { readonly workerId: WorkerId; readonly dpRank: number | null } | null
@@ -43,8 +44,8 @@ export interface PromptNews {
 
 export type PeerNews = SessionNews | RoutedNews | PromptNews
 
-/** Longer session ids are not bound (`sessionOf`). */
-const SESSION_ID_MAX = 256
+/** A session id and its tenant; longer ones are not shared. */
+const SESSION_ID_MAX = 512
 /** Of longer prompts only this many leading blocks are sent. */
 const BLOCKS_TOLD_MAX = 2_048
 
