@@ -58,6 +58,8 @@ describe('keys', () => {
     expect((await it_.chat({}, by('plain'))).status).toBe(200)
     expect((await it_.chat({}, { authorization: 'bearer   plain ' })).status).toBe(200)
     expect((await it_.chat({}, { 'x-api-key': 'plain' })).status).toBe(200)
+    expect((await it_.chat({}, { ...by('plain'), 'x-api-key': '' })).status).toBe(200)
+    expect((await it_.chat({}, { authorization: '', 'x-api-key': 'plain' })).status).toBe(200)
     const basic = { authorization: 'Basic abc', 'x-api-key': 'plain' }
     expect((await it_.chat({}, basic)).status).toBe(200)
   })

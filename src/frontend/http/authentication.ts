@@ -47,7 +47,8 @@ const TWO_KEYS = '`Authorization` and `x-api-key` contain two different keys: se
 /** Null: two different keys, which may belong to two tenants, so neither is chosen. */
 function textOf({ head: { headers } }: HttpCall): string | null {
   const bearer = /^Bearer +(\S+) *$/i.exec(headers['authorization'] ?? '')?.[1]
-  const apiKey = headers['x-api-key']?.trim()
+  // Some clients send an empty header when they are given a token instead of a key.
+  const apiKey = headers['x-api-key']?.trim() || undefined
   if (bearer !== undefined && apiKey !== undefined && bearer !== apiKey) return null
   return bearer ?? apiKey ?? ''
 }

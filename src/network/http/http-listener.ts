@@ -51,6 +51,8 @@ export class HttpListener {
     }
     if (tls === undefined) this.server = createServer(bounds, onRequest)
     else this.server = this.#secureServer(tls, bounds, onRequest, slow)
+    // Otherwise Node would ask for every body, also for one that is going to be refused.
+    this.server.on('checkContinue', tls === undefined ? onRequest : boundedHead(onRequest))
   }
 
   /** Applies to new connections. */

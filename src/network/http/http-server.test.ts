@@ -126,6 +126,32 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 401[^]*connection: close/i)
   })
 
+  it.each([
+    ['a reply that needs no body', { early: { status: 401, headers: {}, body: 'no key' } }, 401, 5],
+    ['a body that is too large', {}, 413, 5000],
+  ])(
+    'Expect: 100-continue, %s - is answered at once, and the client is not asked for its body',
+    async (_what, limits, status, length) => {
+      // A server that waited for the body would do so for an hour.
+      const trial = await serve(async () => text('late'), { ...limits, refusedBodyMs: 3_600_000 })
+      const answer = await rawExchange(
+        trial.server.port,
+        `POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: ${length}\r\n\r\n`,
+      )
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+      expect(answer).toMatch(/\r\nconnection: close\r\n/i)
+    },
+  )
+
+  it('Expect: 100-continue - the client is asked for a body that is wanted', async () => {
+    const trial = await serve(async ({ body }) => text(`${body.length} bytes`))
+    const answer = await rawExchange(
+      trial.server.port,
+      'POST / HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello',
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 OK[^]*5 bytes$/)
+  })
+
   it('whole replies - pipelined requests get theirs in order: ASCII, other text, bytes, empty, HEAD', async () => {
     const bodies: Readonly<Record<string, string | Uint8Array>> = {
       '/ascii': 'plain',

@@ -10,7 +10,6 @@ import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
-import { BodyPieces } from './body-pieces.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
@@ -18,6 +17,7 @@ import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
 import { repeatedHeader, withOneRequestId } from './repeated-headers.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
+import { inviteBody, readBody, untilSent } from './request-body.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
@@ -164,19 +164,16 @@ export class HttpServer {
       )
       return send({ res, gone }, open.refuse(error), this.#unsent)
     }
+    const isInvited = inviteBody(open, req, res)
     // A compressed body is decoded as a whole.
     const isPlain = req.headers['content-encoding'] === undefined
     if (open.reply === undefined && open.takeBody !== undefined && isPlain) {
-      return await this.#answerTaken(open, open.takeBody, req, { res, gone })
+      return await this.#answerTaken(open, open.takeBody, req, { res, gone, isInvited })
     }
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
     if (body === null) {
-      const isWhole = await untilSent(
-        req,
-        Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES),
-        this.#refusedBodyMs,
-      )
+      const isWhole = isInvited && (await this.#untilSent(req, open.bodyBytesMax))
       if (!isWhole || open.reply === undefined) closeAfter(req, res)
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
       return send({ res, gone }, reply, this.#unsent)
@@ -201,18 +198,21 @@ export class HttpServer {
     open: OpenRequest,
     takeBody: () => BodyTaker,
     req: IncomingMessage,
-    client: Client,
+    { isInvited, ...client }: Client & { readonly isInvited: boolean },
   ): Promise<void> {
     const { res } = client
     try {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
       if (reply !== null && !res.destroyed) send(client, reply, this.#unsent)
     } catch (error) {
-      const bytesMax = Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES)
-      const isWhole = await untilSent(req, bytesMax, this.#refusedBodyMs)
+      const isWhole = isInvited && (await this.#untilSent(req, open.bodyBytesMax))
       if (!isWhole) closeAfter(req, res)
       if (!res.destroyed) send(client, open.refuse(BatonError.from(error)), this.#unsent)
     }
+  }
+
+  #untilSent(req: IncomingMessage, bytesMax: number): Promise<boolean> {
+    return untilSent(req, Math.max(bytesMax, REFUSED_BODY_BYTES), this.#refusedBodyMs)
   }
 }
 
@@ -266,68 +266,10 @@ function withoutOrigin(target: string): string {
   return path.startsWith('/') ? path : `/${path}`
 }
 
-/**
- * The whole body; null: it exceeds the limit (the rest is not kept); undefined: the client disconnected before its
- * end.
- */
-function readBody(
-  req: IncomingMessage,
-  bytesMax: number,
-): Uint8Array | null | Promise<Uint8Array | null | undefined> {
-  if (bytesMax === 0) {
-    req.resume()
-    return EMPTY
-  }
-  const length = Number(req.headers['content-length'] ?? 0)
-  if (length > bytesMax) return null
-  return new Promise((resolve) => {
-    // The listeners live as long as the request, which may be a stream of hours, so what they refer to is released
-    // with the body.
-    let pieces: BodyPieces | null = new BodyPieces(length, bytesMax)
-    let tell: typeof resolve | null = resolve
-    const settle = (body: Uint8Array | null | undefined): void => {
-      tell?.(body)
-      tell = null
-      pieces = null
-    }
-    req.on('data', (chunk: Buffer) => {
-      if (pieces?.add(chunk) === false) settle(null)
-    })
-    req.on('end', () => settle(pieces?.whole()))
-    req.on('error', () => settle(undefined))
-    req.on('close', () => settle(undefined))
-  })
-}
-
-/**
- * Reads and drops the rest of a body for a limited time, because most clients read no answer before they have sent
- * everything, and would report a network error if the connection was closed. False: the client has not finished, and
- * is not waited for.
- */
-function untilSent(req: IncomingMessage, bytesMax: number, withinMs: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => done(false), withinMs)
-    const done = (isWhole: boolean): void => {
-      clearTimeout(timer)
-      resolve(isWhole)
-    }
-    if (req.complete || req.destroyed) return done(req.complete)
-    let bytes = 0
-    req.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > bytesMax * 2) done(false)
-    })
-    req.once('end', () => done(true))
-    req.once('error', () => done(false))
-    req.once('close', () => done(false))
-  })
-}
-
 /** The close event of a connection arrives in the same turn of the event loop or the next. */
 const CUT_OFF_MS = 1_000
 const REFUSED_BODY_MS = 10_000
 const REFUSED_BODY_BYTES = 1024 * 1024
-const EMPTY = new Uint8Array(0)
 
 /** The receiver of a reply. */
 type Client = Pick<SentReply, 'res' | 'gone'>
