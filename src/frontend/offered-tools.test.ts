@@ -50,6 +50,36 @@ describe('tools of a coding agent in the Responses API', () => {
     expect(next.status).toBe(200)
   })
 
+  it('an output that belongs to no call - is shown to the model, as codex sends its notices', async () => {
+    const it_ = said('hello')
+    const notice = {
+      type: 'function_call_output',
+      id: 'fco_1',
+      namespace: 'agent',
+      name: 'goal_objective',
+      output: 'find the lamp',
+    }
+    const picture = {
+      type: 'image_generation_call',
+      id: 'ig_1',
+      status: 'completed',
+      result: 'AA==',
+    }
+    const question = { role: 'user', content: 'hi' }
+    const without = await it_.post('/v1/responses', { ...fields, input: [question] })
+    for (const item of [notice, { ...notice, call_id: null }, { ...notice, id: undefined }]) {
+      const { status, json } = await it_.post('/v1/responses', {
+        ...fields,
+        input: [question, picture, item],
+      })
+      expect(status).toBe(200)
+      expect(json.usage.input_tokens).toBeGreaterThan(without.json.usage.input_tokens)
+    }
+    const nameless = { ...notice, name: undefined }
+    const { status, json } = await it_.post('/v1/responses', { ...fields, input: [nameless] })
+    expect([status, json.error.param]).toEqual([400, 'input[0].call_id'])
+  })
+
   it('web search alone - is a request without tools', async () => {
     const it_ = said('hello')
     const tools = [{ type: 'web_search' }]

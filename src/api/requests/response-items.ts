@@ -5,7 +5,7 @@ import { isRecord } from '../../base/index.ts'
 const part = z.looseObject({ type: z.string(), text: z.string().optional() })
 const content = z.union([z.string(), z.array(part)])
 
-/** Earlier messages, calls and results. Search items come from another server; their results are part of its messages. */
+/** Earlier messages, calls and results. Searches and images come from another server. */
 export const itemSchema = z.union(
   [
     z.looseObject({
@@ -17,6 +17,13 @@ export const itemSchema = z.union(
     z.looseObject({
       type: z.literal('function_call_output'),
       call_id: z.string(),
+      output: content,
+    }),
+    // A notice of a coding agent in the form of an output; no call asked for it.
+    z.looseObject({
+      type: z.literal('function_call_output'),
+      call_id: z.null().optional(),
+      name: z.string(),
       output: content,
     }),
     z.looseObject({
@@ -36,7 +43,7 @@ export const itemSchema = z.union(
       role: z.enum(['system', 'developer', 'user', 'assistant']),
       content,
     }),
-    z.looseObject({ type: z.literal('web_search_call') }),
+    z.looseObject({ type: z.enum(['web_search_call', 'image_generation_call']) }),
   ],
   'must be a message, a reasoning, a function_call or custom_tool_call or its output, or an item_reference',
 )

@@ -274,19 +274,24 @@ function messagesOf(fields: ResponsesFields): unknown[] {
     return messages
   }
   for (const entry of fields.input) {
-    if (entry.type === 'reasoning' || entry.type === 'web_search_call') continue
+    if (entry.type === 'reasoning' || isOfHostedTool(entry)) continue
     if (entry.type === 'function_call') addCall(messages, entry)
     else if (entry.type === 'custom_tool_call') {
       addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })
     } else if (entry.type === 'function_call_output' || entry.type === 'custom_tool_call_output') {
       messages.push({
         role: 'tool',
-        tool_call_id: entry['call_id'],
+        // Some templates need an id.
+        tool_call_id: entry['call_id'] ?? entry['id'] ?? 'none',
         content: partsOf(entry['output']),
       })
     } else messages.push({ role: entry['role'], content: partsOf(entry['content']) })
   }
   return messages
+}
+
+function isOfHostedTool({ type }: { readonly type?: string | undefined }): boolean {
+  return type === 'web_search_call' || type === 'image_generation_call'
 }
 
 /** Consecutive calls belong to one assistant turn. */
