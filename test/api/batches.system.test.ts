@@ -212,15 +212,19 @@ describe('a batch during a restart', () => {
   it('kill -9 - the batch continues with one answer per line; then cancel and the completion window', async () => {
     const first = await startServer([...SLOW, '--files-dir', dir])
     const begun = await begin(clientOf(first), lines)
+    let seen = 0
     await until('some are done', async () => {
       const { request_counts: counts } = await clientOf(first).batches.retrieve(begun.id)
-      return (counts?.completed ?? 0) >= 10
+      seen = counts?.completed ?? 0
+      return seen >= 10
     })
     first.process.kill('SIGKILL')
     await until('it is dead', () => first.process.signalCode === 'SIGKILL')
     const second = await startServer([...SLOW, '--files-dir', dir])
     try {
       const client = clientOf(second)
+      const { request_counts: counts } = await client.batches.retrieve(begun.id)
+      expect(counts?.completed).toBeGreaterThanOrEqual(seen)
       const batch = await ended(client, begun.id)
       expect(batch).toMatchObject({
         status: 'completed',

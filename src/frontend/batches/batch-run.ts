@@ -6,7 +6,7 @@
  * └──▶ failed     └── stop() keeps the state; another process continues
  */
 import { BatonError } from '../../base/index.ts'
-import type { Clock, Random } from '../../base/index.ts'
+import type { Clock, Random, Timer } from '../../base/index.ts'
 import type { Caller } from '../access/caller.ts'
 import { createRequestId } from '../http/request-id.ts'
 import { checkInput } from './batch-check.ts'
@@ -50,7 +50,7 @@ const WHY = {
   },
   cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request.' },
 } as const
-/** The record is written at most this often while lines are answered. */
+/** The record is written this long after a line was answered, together with further lines. */
 const RECORD_MS = 1000
 /** Lines that have started or wait for a retry, as a multiple of those that may run. */
 const BEGUN_SHARE = 2
@@ -63,12 +63,16 @@ export class BatchRun {
   #end: End | null = null
   #open = 0
   #whenFewer: (() => void) | null = null
-  #recordedMs = 0
+  #recordTimer: Timer | null = null
+  /** What is in the folder, or on the way to it. */
+  #recorded: BatchRecord
+  #recording: Promise<unknown> = Promise.resolve()
   #fault: unknown = null
 
   constructor(deps: BatchRunDeps, batch: BatchRecord) {
     this.#deps = deps
     this.batch = batch
+    this.#recorded = batch
     this.#output = new BatchOutput(deps.options.folder, batch)
   }
 
@@ -82,6 +86,14 @@ export class BatchRun {
   /** Keeps the state; running requests are cancelled and get no line. */
   stop(): void {
     this.#endBy('stopped')
+  }
+
+  /** The current record once it is stored: what a client has seen is not lost when this process dies. */
+  async shown(): Promise<BatchRecord> {
+    const { batch } = this
+    if (batch !== this.#recorded && !hasEnded(batch)) await this.#record(batch)
+    else await this.#recording
+    return batch
   }
 
   /** Resolves when the batch has ended or was stopped. Rejects when its files cannot be written. */
@@ -99,6 +111,7 @@ export class BatchRun {
       await this.#publish(asked)
     } finally {
       expiry.cancel()
+      this.#recordTimer?.cancel()
     }
   }
 
@@ -120,6 +133,7 @@ export class BatchRun {
     const { gate, files, lineBytesMax, options } = this.#deps
     const { inputFileId, endpoint } = this.batch
     const done = await this.#output.written()
+    this.#countLines()
     const usedBytes = await options.folder.bytesOfAll()
     const writtenBefore = this.#writtenBytes
     let lines = 0
@@ -210,9 +224,19 @@ export class BatchRun {
 
   async #write(line: OutputLine): Promise<void> {
     await this.#output.write(line)
+    this.#countLines()
+    this.#recordTimer ??= this.#deps.clock.after(RECORD_MS, () => {
+      this.#recordTimer = null
+      this.shown().catch((fault: unknown) => {
+        this.#fault ??= fault
+        this.#endBy('stopped')
+      })
+    })
+  }
+
+  #countLines(): void {
     const { completed, failed, usage } = this.#output
     this.batch = { ...this.batch, completed, failed, usage }
-    if (this.#deps.clock.nowMs() - this.#recordedMs >= RECORD_MS) await this.#record(this.batch)
   }
 
   async #publish(asked: number): Promise<void> {
@@ -251,8 +275,12 @@ export class BatchRun {
 
   async #record(batch: BatchRecord): Promise<void> {
     this.batch = batch
-    this.#recordedMs = this.#deps.clock.nowMs()
-    await this.#deps.batches.write(batch)
+    this.#recorded = batch
+    const { batches } = this.#deps
+    // One after the other, so that an older record never replaces a newer one.
+    const written = this.#recording.then(async () => await batches.write(batch))
+    this.#recording = written.catch(() => {})
+    await written
   }
 
   #at(state: BatchState): BatchRecord {

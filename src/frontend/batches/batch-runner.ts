@@ -43,6 +43,17 @@ export class BatchRunner {
     return this.#running.get(id)?.run.batch
   }
 
+  /** The same once it is stored; the stored one if the folder cannot be written. */
+  async shown(batch: BatchRecord): Promise<BatchRecord> {
+    const run = this.#running.get(batch.id)?.run
+    try {
+      return (await run?.shown()) ?? batch
+    } catch (fault) {
+      this.#onFault(fault)
+      return batch
+    }
+  }
+
   get size(): number {
     return this.#running.size
   }

@@ -72,13 +72,14 @@ export async function listBatches(
   const { batches, runner } = neededBatches(service)
   const page = parsePage(call.head.query, PAGE_LIMITS.batches)
   const all = await batches.list(tenantOf(call))
-  return pageReply(all, page, (batch) => batchObject(runner.running(batch.id) ?? batch))
+  const shown = await Promise.all(all.map(async (batch) => await runner.shown(batch)))
+  return pageReply(shown, page, batchObject)
 }
 
 export async function readBatch(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
   const { batches, runner } = neededBatches(service)
   const batch = await batches.batch(call.name, tenantOf(call))
-  return jsonReply(200, batchObject(runner.running(batch.id) ?? batch))
+  return jsonReply(200, batchObject(await runner.shown(batch)))
 }
 
 export async function cancelBatch(
