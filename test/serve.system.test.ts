@@ -133,6 +133,14 @@ describe('baton serve - start and shutdown', () => {
     },
   )
 
+  it('SIGHUP without a terminal - is ignored by every process, because it by custom asks for a reload', async () => {
+    const server = await startServer(['--engine', 'sim', '--frontends', '2'])
+    for (const pid of [server.frontendPid, ...server.workerPids]) process.kill(pid, 'SIGHUP')
+    const reply = await chat(server, { ...hello, max_tokens: 20 })
+    expect(reply.status).toBe(200)
+    expect(await server.stop()).toBe(0)
+  })
+
   it('a second Ctrl-C - exits at once, open streams are reported, no process is left', async () => {
     const server = await startServer([
       '--engine',

@@ -108,6 +108,7 @@ async function runSibling(
     process.once('disconnect', () => resolve())
   })
   process.on('SIGINT', () => undefined)
+  process.on('SIGHUP', () => undefined)
   const discovery = openDiscovery(config)
   const siblings = FrontendSiblings.ofThisProcess(true)
   let stack: FrontendStack | null = null

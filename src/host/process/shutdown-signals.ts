@@ -3,9 +3,12 @@
  *
  * One press of Ctrl-C can arrive twice, from the terminal and from npm, which forwards it. A signal right after the
  * first is therefore treated as the same one.
+ * SIGHUP means that the terminal was closed, which counts as the signal too. Without a terminal it is ignored: by
+ * custom it asks for a reload, and files of keys and certificates are reloaded by themselves when they change.
  * Package managers run programs through a shell, which dies of a SIGTERM without forwarding it; then the death of
  * the shell counts as the signal.
  */
+import { isatty } from 'node:tty'
 import { EXIT_IN_HASTE } from './exit-codes.ts'
 
 interface ShutdownSignals {
@@ -44,6 +47,11 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
   }
   process.on('SIGINT', onSignal)
   process.on('SIGTERM', onSignal)
+  const hasTerminal = isatty(0) || isatty(1)
+  const onHangUp = (): void => {
+    if (hasTerminal) onSignal('SIGHUP')
+  }
+  process.on('SIGHUP', onHangUp)
   const unwatch = watchShell(() => onSignal('SIGTERM'))
   return {
     first,
@@ -54,6 +62,7 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
       if (firstAtMs !== null) return
       process.off('SIGINT', onSignal)
       process.off('SIGTERM', onSignal)
+      process.off('SIGHUP', onHangUp)
     },
   }
 }
