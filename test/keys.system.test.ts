@@ -43,9 +43,19 @@ describe('baton keys', () => {
         ['/v1/completions', { prompt: 'tell nobody', max_tokens: 'tell nobody' }],
         ['/v1/chat/completions', { messages: [{ role: 'tell nobody', content: 'tell nobody' }] }],
         ['/v1/messages', { model: 'tell nobody', messages: 'tell nobody' }],
+        ['/v1/chat/completions', { messages: [], tool_choice: 'tell nobody', tools: [] }],
+        [
+          '/v1/chat/completions',
+          { messages: [{ role: 'user', content: [{ type: 'tell nobody' }] }] },
+        ],
+        ['/v1/completions', { prompt: 'x', guided_json: { type: 'tell nobody' } }],
+        ['/v1/completions', { 'tell nobody': 'x' }],
+        ['/v1/completions', '{"prompt":"tell nobody"}}'],
+        ['/v1/completions', '{"prompt":"tell nobody" "'],
       ] as const) {
         const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-        const init = { method: 'POST', headers, body: JSON.stringify(body) }
+        const text = typeof body === 'string' ? body : JSON.stringify(body)
+        const init = { method: 'POST', headers, body: text }
         expect([200, 400, 403, 404]).toContain((await fetch(server.url + path, init)).status)
       }
       const operator = await addKey('--tenant', 'ops', '--operator')

@@ -2,7 +2,8 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, rounded times, text that is safe on a terminal.
+ * JSON values, bytes joined, rounded times, text that is safe on a terminal
+ * or in a log.
  * May use: nothing. For: every room.
  */
 export { assert, unreachable } from './assert.ts'
@@ -21,6 +22,7 @@ export type { InFlight } from './in-flight.ts'
 export { isRecord } from './is-record.ts'
 export { joinedBytes } from './joined-bytes.ts'
 export { holdsKey, withoutKeys } from './key-text.ts'
+export { loggedMessage } from './logged-message.ts'
 export { printable, printableLines } from './printable.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'

@@ -2,6 +2,7 @@
  * What is known about one call while it runs, and the only place that informs the observer about it; the end
  * exactly once.
  */
+import { loggedMessage } from '../../base/index.ts'
 import type { BatonError, Clock } from '../../base/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import type { Caller } from '../access/caller.ts'
@@ -135,7 +136,7 @@ export class CallRecord {
       outcome: outcomeOf(end.error),
       status: end.status,
       errorCode: end.error?.code,
-      errorMessage: end.error?.message,
+      errorMessage: end.error === null ? undefined : loggedMessage(end.error),
       stage: typeof stage === 'string' ? stage : undefined,
       ...this.#timesOf(end.usage, end.choices),
       promptTokens: end.usage?.promptTokens ?? 0,

@@ -3,16 +3,25 @@
  * hangs, a stage that took too long) are warnings, the rest is at lower levels.
  */
 import type { Logger } from 'pino'
-import { ERROR_CODES } from '../../base/index.ts'
+import { ERROR_CODES, loggedMessage } from '../../base/index.ts'
+import type { ErrorValue } from '../../base/index.ts'
 import type { WorkerEvent, WorkerObserver } from '../../worker/index.ts'
 
 export function workerLog(logger: Logger): WorkerObserver {
   return (event) => {
     const { kind, ...facts } = event
-    logger[levelOf(event)](
-      'times' in facts ? { ...facts, times: undefined } : facts,
-      `worker: ${kind}`,
-    )
+    const level = levelOf(event)
+    if (logger.isLevelEnabled(level)) logger[level](loggedFacts(facts), `worker: ${kind}`)
+  }
+}
+
+/** Without the times of a request's phases, which its frontend logs. */
+function loggedFacts(facts: object & Partial<Record<'times' | 'error', unknown>>): object {
+  const error = facts.error as ErrorValue | undefined
+  return {
+    ...facts,
+    ...('times' in facts ? { times: undefined } : {}),
+    ...(error === undefined ? {} : { error: { ...error, message: loggedMessage(error) } }),
   }
 }
 
