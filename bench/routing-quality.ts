@@ -7,6 +7,7 @@
  *
  *   npx tsx bench/routing-quality.ts [--trace conversation_trace.jsonl] [--seeds 3] [--requests 800] [--quick]
  *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--earlier FILE]
+ *   npx tsx bench/routing-quality.ts --random 200 [--from 0]   loads with random parameters (`routing/random-loads.ts`)
  *
  * The trace (Mooncake's format) may also be set by BATON_CONVERSATION_TRACE; without one its loads are skipped.
  * `--earlier` names the `--json` output of an earlier run, from which results of policies that are not run are taken.
@@ -21,7 +22,8 @@ import { parseArgs } from 'node:util'
 import { rolldown } from 'rolldown'
 import type { CellFigures, CellOrder } from './routing/cell.ts'
 import { qualityLoads } from './routing/loads.ts'
-import { formatMatrix } from './routing/matrix.ts'
+import { randomLoads } from './routing/random-loads.ts'
+import { formatMatrix, formatSummary } from './routing/matrix.ts'
 import type { Cells } from './routing/matrix.ts'
 import { POLICIES } from './routing/policies.ts'
 
@@ -37,11 +39,15 @@ const { values } = parseArgs({
     jobs: { type: 'string', default: String(availableParallelism()) },
     json: { type: 'string' },
     earlier: { type: 'string' },
+    random: { type: 'string' },
+    from: { type: 'string', default: '0' },
   },
 })
 if (values.trace !== undefined) process.env['BATON_CONVERSATION_TRACE'] = resolve(values.trace)
 const [seeds, requests] = values.quick ? [2, 300] : [Number(values.seeds), Number(values.requests)]
-const loads = qualityLoads()
+const isRandom = values.random !== undefined
+const from = isRandom ? Number(values.from) : 0
+const loads = isRandom ? randomLoads(from, Number(values.random)) : qualityLoads()
 const wanted = new RegExp(values.only)
 const chosen = loads.flatMap(({ name, workers }, load) =>
   wanted.test(name) && (values.workers === undefined || Number(values.workers) === workers)
@@ -49,17 +55,24 @@ const chosen = loads.flatMap(({ name, workers }, load) =>
     : [],
 )
 const orders: CellOrder[] = chosen.flatMap((load) =>
-  values.policies
-    .split(',')
-    .flatMap((policy) =>
-      Array.from({ length: seeds }, (_, seed) => ({ load, policy, seed, requests })),
-    ),
+  values.policies.split(',').flatMap((policy) =>
+    Array.from({ length: seeds }, (_, seed) => ({
+      load: from + load,
+      isRandom,
+      policy,
+      seed,
+      requests,
+    })),
+  ),
 )
 
 const cells: Record<string, Record<string, CellFigures[]>> = {}
 if (values.earlier !== undefined && existsSync(values.earlier))
   Object.assign(cells, JSON.parse(readFileSync(values.earlier, 'utf8')))
-const labelOf = (load: number): string => `${loads[load]!.name}, ${loads[load]!.workers}`
+const labelOf = (load: number): string => {
+  const { name, workers } = loads[load - from]!
+  return `${name}, ${workers}`
+}
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))
 const beganMs = performance.now()
@@ -72,7 +85,9 @@ try {
   for (const { load, policy } of orders) (cells[labelOf(load)] ??= {})[policy] = []
   let next = 0
   // The longest cells first; otherwise the last process would work alone at the end.
-  const queue = orders.toSorted((a, b) => loads[b.load]!.workers - loads[a.load]!.workers)
+  const queue = orders.toSorted(
+    (a, b) => loads[b.load - from]!.workers - loads[a.load - from]!.workers,
+  )
   await Promise.all(
     Array.from({ length: Number(values.jobs) }, async () => {
       const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -91,7 +106,7 @@ try {
 }
 if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(cells))
 const shown: Cells = Object.fromEntries(
-  chosen.map((load) => [labelOf(load), cells[labelOf(load)] ?? {}]),
+  chosen.map((load) => [labelOf(from + load), cells[labelOf(from + load)] ?? {}]),
 )
-console.log(formatMatrix(shown))
+console.log(isRandom ? formatSummary(shown) : formatMatrix(shown))
 console.error(`${((performance.now() - beganMs) / 1000).toFixed(0)} s`)

@@ -6,11 +6,13 @@ import { settle } from '../../src/os/index.ts'
 import { runFleet } from '../../src/sim/index.ts'
 import type { FleetReport } from '../../src/sim/index.ts'
 import { qualityLoads } from './loads.ts'
+import { randomLoads } from './random-loads.ts'
 import { POLICIES } from './policies.ts'
 
 export interface CellOrder {
-  /** Index in `qualityLoads`. */
+  /** Index in `qualityLoads`, or the number of a random load. */
   readonly load: number
+  readonly isRandom: boolean
   readonly policy: string
   readonly seed: number
   readonly requests: number
@@ -21,8 +23,9 @@ export type Metric = (typeof METRICS)[number]
 export type CellFigures = Readonly<Record<Metric | 'reuse' | 'completed', number>>
 
 async function runCell(order: CellOrder): Promise<CellFigures> {
-  const { load, policy, seed, requests } = order
-  const { router, ...run } = qualityLoads()[load]!.make(seed, requests)
+  const { load, isRandom, policy, seed, requests } = order
+  const chosen = isRandom ? randomLoads(load, 1)[0]! : qualityLoads()[load]!
+  const { router, ...run } = chosen.make(seed, requests)
   const report = await runFleet({
     ...run,
     // All requests wait, because refused requests would make the others look faster.

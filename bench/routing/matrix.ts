@@ -81,6 +81,47 @@ export function formatMatrix(cells: Cells): string {
   return [summary, ...sections].join('\n\n')
 }
 
+/**
+ * For many random loads: the judged policy against every other and against the best other of each load, as the mean of
+ * logarithms over the loads with its 95 % interval, and how often it is worse or better.
+ */
+export function formatSummary(cells: Cells): string {
+  const loads = Object.values(cells).filter((policies) => policies[JUDGED] !== undefined)
+  const others = [...new Set(loads.flatMap(Object.keys))].filter((name) => name !== JUDGED)
+  const gain = (policies: Cells[string], name: string, metric: Metric): number => {
+    const sign = metric === 'good' ? 1 : -1
+    // Two per cent are added, so that shares of nearly nothing do not count as large differences.
+    const least = metric === 'good' ? 0.02 : 0
+    const ratio = (of(policies[JUDGED]!, metric) + least) / (of(policies[name]!, metric) + least)
+    return sign * Math.log(ratio)
+  }
+  const rows = METRICS.map((metric) => {
+    const best = loads.map((policies) =>
+      Math.min(...others.map((name) => gain(policies, name, metric))),
+    )
+    const columns = [best, ...others.map((name) => loads.map((load) => gain(load, name, metric)))]
+    const shares = [
+      best.filter((one) => one < Math.log(1 - WORSE)),
+      best.filter((one) => one < Math.log(1 - 10 * WORSE)),
+      best.filter((one) => one >= Math.log(1 + BETTER)),
+    ].map(({ length }) => `${((100 * length) / loads.length).toFixed(0)} %`)
+    const means = columns.map((values) => {
+      const { mean: middle, margin } = meanWithMargin(values)
+      return `${middle > 0 ? '+' : ''}${(100 * middle).toFixed(1)} ± ${(100 * margin).toFixed(1)} %`
+    })
+    return `| ${[TITLES[metric], ...means, ...shares].join(' | ')} |`
+  })
+  const head = [
+    `${loads.length} loads`,
+    'gain on the best other',
+    ...others.map((name) => `on ${name}`),
+    '> 1 % worse than the best',
+    '> 10 % worse',
+    '≥ 10 % better',
+  ]
+  return [`| ${head.join(' | ')} |`, `|${'---|'.repeat(head.length)}`, ...rows].join('\n')
+}
+
 function format(metric: Metric, value: number): string {
   if (metric === 'good') return (100 * value).toFixed(1)
   return value >= 1000 ? value.toFixed(0) : value.toFixed(1)

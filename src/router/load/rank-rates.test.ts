@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../base/index.ts'
 import { FadingFit } from './fading-fit.ts'
 import { RankRates } from './rank-rates.ts'
 
@@ -156,6 +157,21 @@ describe('RankRates', () => {
     expect(rates.isLost).toBe(true)
     observe(rates, 0, 3, 600)
     expect(rates.isLost).toBe(false)
+  })
+
+  it('waits that nothing predicts - predictions are used while they are much better than the average time', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    const random = seededRandom(3)
+    let worst = 0
+    for (let i = 0; i < 400; i++) {
+      const isCached = i % 2 === 0
+      const waited = 6 ** (2 * random.next() - 1)
+      rates.firstToken(0, isCached ? 50 : 8000, (isCached ? 8 : 800) * waited)
+      worst = Math.max(worst, rates.ttftError ?? 0)
+      expect(rates.isLost).toBe(false)
+    }
+    expect(worst).toBeGreaterThan(1)
   })
 
   it('times that grow faster than they are learned - predictions are not used, although each is off by less than the measured time', () => {

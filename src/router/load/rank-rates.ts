@@ -26,9 +26,14 @@ const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
 const GUESS_OUTPUT = 128
 /** Decay factor of older observations of the pool, per new observation. */
 const POOL_FADE = 0.99
-/** Error (`ttftError`; 1: a factor of two) above which predictions are not used, and below which they are used again. */
+/**
+ * Predictions are not used if their error (`ttftError`; 1: a factor of two) is above `LOST`, until it is below `FOUND`;
+ * but they are used as long as that error is less than `CLEARLY` times that of expecting the recent average for every
+ * request. Waits inside busy workers are hard to predict, while a rank with a cached prompt is still known to be faster.
+ */
 const LOST = 1
 const FOUND = 0.5
+const CLEARLY = 0.6
 const TRUST_AFTER = 64
 const ERROR_MAX = 10
 const ERROR_LOG_MAX = Math.log(1 + ERROR_MAX)
@@ -77,6 +82,9 @@ export class RankRates {
   /** Sum of the absolute logarithms of measured / predicted first-token times, and their weight. */
   #errorLogs = 0
   #errors = 0
+  /** The same sum for the expectation that every request takes as long as the recent (geometric) average. */
+  #averageErrorLogs = 0
+  #averageLog = 0
   #seen = 0
   #isLost = false
   /** Ratio of the time between tokens to the pure step time: prefills of other requests run in between. */
@@ -314,17 +322,20 @@ export class RankRates {
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
     // Logarithms, so that too long and too short count alike; a linear relative error of too short a
     // prediction never exceeds 1.
-    const logError = Math.abs(Math.log(Math.max(predicted, 1) / Math.max(elapsedMs, 1)))
+    const log = Math.log(Math.max(elapsedMs, 1))
+    const logError = Math.abs(Math.log(Math.max(predicted, 1)) - log)
     // Limited: a single broken connection is not a change of speed.
     const bounded = Math.min(logError, ERROR_LOG_MAX)
     const isGuess = !this.predicts
     if (!isGuess) {
       this.#errorLogs = ERROR_FADE * this.#errorLogs + bounded
       this.#errors = ERROR_FADE * this.#errors + 1
+      const fromAverage = Math.min(Math.abs(log - this.#averageLog), ERROR_LOG_MAX)
+      this.#averageErrorLogs = ERROR_FADE * this.#averageErrorLogs + fromAverage
     }
+    this.#averageLog = this.#seen === 0 ? log : mixedError(this.#averageLog, log)
     this.#seen++
-    const error = this.ttftError ?? 0
-    if (this.#seen >= TRUST_AFTER) this.#isLost = error > (this.#isLost ? FOUND : LOST)
+    if (this.#seen >= TRUST_AFTER) this.#isLost = this.#isOff()
     const factor = this.prefillFactor[slot] as number
     const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)
@@ -333,6 +344,12 @@ export class RankRates {
     this.#prefillOf.add(slot, ratio, own / Math.max(own + waitMs, Number.MIN_VALUE))
     this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
     this.#readPrefill()
+  }
+
+  #isOff(): boolean {
+    const error = this.ttftError ?? 0
+    const isUseless = this.#errorLogs > CLEARLY * this.#averageErrorLogs
+    return isUseless && error > (this.#isLost ? FOUND : LOST)
   }
 
   /** Records a completed request: average step time with the average number of requests and context tokens. */
@@ -352,6 +369,8 @@ export class RankRates {
   }
 }
 
+const mixedError = (before: number, now: number): number =>
+  ERROR_FADE * before + (1 - ERROR_FADE) * now
 const mixed = (before: number, now: number): number => PACE_FADE * before + (1 - PACE_FADE) * now
 
 function prefillFit(line: readonly [prefill: number, perKilo: number]): FadingFit {
