@@ -2,35 +2,41 @@
  * Whether several frontends route as well as one: the same requests at the same times to 1, 2 and 4 `baton frontend`
  * processes with the same number of new simulated workers; prints reuse (share of prompt tokens found cached) and TTFT.
  *
- *   npm run build && npx tsx bench/frontend-quality.ts [--frontends 1,2,4] [--requests 400] [--rate 16] [--workers 4]
- *     [--rounds 1]
+ *   npm run build && npx tsx bench/frontend-quality.ts [--frontends 1,2,4] [--requests 300] [--rate 8] [--workers 4]
+ *     [--speedup 0.5] [--way file|nats] [--events on|off] [--mode agg|pd] [--warm 40] [--rounds 1]
  *
- * The load is moderate, so that two cores suffice and the frontends' own CPU time does not affect the comparison.
- * Requests
- * go to the frontends in turn, each over a new connection, as with a load balancer.
+ * The simulated engines run at half speed, and the load is moderate. So the machine has time left and the CPU time of
+ * the frontends hardly affects the comparison; `cpu` is the share of the machine that was used. Each frontend is warmed
+ * with `--warm` requests that are not counted, because a frontend that has just started compiles its code. Requests go
+ * to the frontends in turn, each over a new connection, as with a load balancer. `--way file`: frontends exchange
+ * messages over the connections to workers.
  *
- * A mean of about 40 ms is changed by a few requests that a busy machine delays by half a second. `stalls` is the
- * longest
- * time for which this program itself was stopped: above about 20 ms the means of the run reflect the machine instead of
- * the routing.
+ * A few requests that a busy machine delays by half a second change the mean. `stalls` is the longest time for which
+ * this program itself was stopped: above about 20 ms the means of the run reflect the machine instead of the routing.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpus, tmpdir } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../src/base/index.ts'
 import { startBaton } from '../test/running-server.ts'
 import type { RunningBaton } from '../test/running-server.ts'
+import { NatsServer } from '../test/nats/nats-server.ts'
 import { until } from '../test/until.ts'
 import { median } from './load/summary.ts'
 
 const { values } = parseArgs({
   options: {
     frontends: { type: 'string', default: '1,2,4' },
-    requests: { type: 'string', default: '400' },
-    rate: { type: 'string', default: '16' },
+    requests: { type: 'string', default: '300' },
+    rate: { type: 'string', default: '8' },
     workers: { type: 'string', default: '4' },
+    speedup: { type: 'string', default: '0.5' },
+    way: { type: 'string', default: 'file' },
+    events: { type: 'string', default: 'on' },
+    mode: { type: 'string', default: 'agg' },
+    warm: { type: 'string', default: '40' },
     rounds: { type: 'string', default: '1' },
   },
 })
@@ -65,6 +71,17 @@ function plan(seed: number): readonly Planned[] {
   })
 }
 
+/** Half of the workers compute prompts with `--mode pd`. */
+function modeOf(worker: number): string {
+  if (values.mode === 'agg') return 'agg'
+  return 2 * worker < workerCount ? 'prefill' : 'decode'
+}
+
+/** Milliseconds for which the machine's cores were busy since it started. */
+function machineMs(): number {
+  return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys, 0)
+}
+
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 async function ask(url: string, prompt: string): Promise<Outcome> {
@@ -96,32 +113,41 @@ async function ask(url: string, prompt: string): Promise<Outcome> {
 async function run(
   frontendCount: number,
   planned: readonly Planned[],
-): Promise<readonly Outcome[]> {
+): Promise<{ readonly outcomes: readonly Outcome[]; readonly cpu: number }> {
   const folder = mkdtempSync(join(tmpdir(), 'baton-quality-'))
-  const place = ['--discovery', `file:${folder}`]
+  const nats = values.way === 'nats' ? await NatsServer.start() : null
+  const place = ['--discovery', nats?.url ?? `file:${folder}`]
   const members: RunningBaton[] = []
   try {
     const worker = ['worker', ...place, '--engine', 'sim', '--sim-blocks', KV_BLOCKS]
+    worker.push('--sim-speedup', values.speedup)
     for (let count = 0; count < workerCount; count++)
-      members.push(await startBaton(worker, /ready/))
+      members.push(await startBaton([...worker, '--mode', modeOf(count)], /ready/))
     const urls: string[] = []
     for (let count = 0; count < frontendCount; count++) {
-      const frontend = await startBaton(['frontend', ...place, '--port', '0'], /http:/)
+      const events = values.events === 'off' ? ['--router-kv-events', 'false'] : []
+      const frontend = await startBaton(['frontend', ...place, '--port', '0', ...events], /http:/)
       members.push(frontend)
       const url = /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? ''
       await until('it is ready', async () => (await fetch(`${url}/ready`)).status === 200)
       urls.push(url)
     }
+    for (let i = 0; i < Number(values.warm); i++)
+      await Promise.all(urls.map((url, j) => ask(url, `${j} ${i} warm`.repeat(20))))
+    const usedMs = machineMs()
     const startedMs = performance.now()
-    return await Promise.all(
+    const outcomes = await Promise.all(
       planned.map(async ({ atMs, prompt }, index) => {
         await sleep(Math.max(0, atMs - (performance.now() - startedMs)))
         return await ask(urls[index % urls.length] as string, prompt)
       }),
     )
+    const cpu = (machineMs() - usedMs) / (performance.now() - startedMs) / cpus().length
+    return { outcomes, cpu }
   } finally {
     for (const { process } of members) process.kill('SIGTERM')
     await Promise.all(members.map(({ ended }) => ended))
+    await nats?.close()
     rmSync(folder, { recursive: true, force: true })
   }
 }
@@ -152,13 +178,14 @@ for (let round = 0; round < Number(values.rounds); round++) {
   for (const frontends of values.frontends.split(',').map(Number)) {
     const stalls = monitorEventLoopDelay({ resolution: 5 })
     stalls.enable()
-    const quality = qualityOf(await run(frontends, planned))
+    const { outcomes, cpu } = await run(frontends, planned)
+    const quality = qualityOf(outcomes)
     stalls.disable()
     const base = first.get(round) ?? quality
     first.set(round, base)
     const against = (now: number, before: number): string => (now / before).toFixed(3)
     console.log(
-      `seed ${round + 1}, ${frontends} frontends: reuse ${(100 * quality.reuse).toFixed(1)} % (${against(quality.reuse, base.reuse)}), TTFT mean ${quality.meanMs.toFixed(1)} ms (${against(quality.meanMs, base.meanMs)}), median ${quality.medianMs.toFixed(1)} ms (${against(quality.medianMs, base.medianMs)}), p90 ${quality.p90Ms.toFixed(1)} ms (${against(quality.p90Ms, base.p90Ms)}), stalls ${(stalls.max / 1e6).toFixed(0)} ms`,
+      `seed ${round + 1}, ${frontends} frontends: reuse ${(100 * quality.reuse).toFixed(1)} % (${against(quality.reuse, base.reuse)}), TTFT mean ${quality.meanMs.toFixed(1)} ms (${against(quality.meanMs, base.meanMs)}), median ${quality.medianMs.toFixed(1)} ms (${against(quality.medianMs, base.medianMs)}), p90 ${quality.p90Ms.toFixed(1)} ms (${against(quality.p90Ms, base.p90Ms)}), cpu ${(100 * cpu).toFixed(0)} %, stalls ${(stalls.max / 1e6).toFixed(0)} ms`,
     )
   }
 }

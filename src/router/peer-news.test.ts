@@ -95,9 +95,25 @@ describe('routers of several frontends - prompts that are not computed yet', () 
     second.send({}, tokensFrom(1_000_000, 512))
     expect(workerOf(second, 0)).not.toBe(busy)
     first.plane.calls[0]?.token()
-    expect(told.at(-1)).toMatchObject({ kind: 'computed', workerId: busy, runs: true })
+    expect(told.at(-1)).toMatchObject({ kind: 'running', workerId: busy })
     const { ranks } = second.router.status().decode
     expect(ranks.reduce((sum, { activeRequests }) => sum + activeRequests, 0)).toBe(1)
+  })
+
+  it('a request that runs at one - the other knows its load until it ends', () => {
+    const { first, second, told } = twoFrontends(2, config, engine)
+    first.send({}, 4096)
+    const busy = workerOf(first, 0)
+    const [call] = first.plane.calls
+    call?.token()
+    for (let i = 0; i < 8; i++) {
+      second.send({}, tokensFrom(1_000_000 * (i + 1), 64))
+      second.plane.calls[i]?.token()
+      second.plane.calls[i]?.finish()
+    }
+    expect(second.plane.calls.map(({ workerId }) => workerId)).not.toContain(busy)
+    call?.finish()
+    expect(told.at(-1)).toMatchObject({ kind: 'ended', workerId: busy })
   })
 
   it('cost: blocks - no messages about prompts', () => {
@@ -133,13 +149,15 @@ describe('parsePeerNews', () => {
     dpRank: 0,
     promptTokens: 100,
     uncachedTokens: 40,
-    runs: true,
   }
+
+  const served = { requests: 2, contextTokens: 600, outputTokens: 60, stepMs: 8, itlMs: 9 }
 
   it.each([
     session,
     sent,
-    { ...sent, kind: 'computed', runs: false },
+    { ...sent, kind: 'running', first: { elapsedMs: 30, waitMs: 0, stepMs: 10 } },
+    { ...sent, kind: 'ended', served },
     { ...session, target: { workerId: '1', dpRank: null } },
     routed,
     { ...routed, sequence: Array.from({ length: 4096 }, () => 0xffff_ffff) },
@@ -160,7 +178,10 @@ describe('parsePeerNews', () => {
     { ...sent, promptTokens: 2 ** 40 },
     { ...sent, promptTokens: 1.5 },
     { ...sent, workerId: 7 },
-    { ...sent, runs: 'yes' },
+    { ...sent, first: { elapsedMs: 30, waitMs: 0 } },
+    { ...sent, first: { elapsedMs: 2 ** 41, waitMs: 0, stepMs: 0 } },
+    { ...sent, kind: 'ended', served: { ...served, stepMs: -1 } },
+    { ...sent, kind: 'ended', served: [] },
     { ...routed, dpRank: -1 },
     { ...routed, sequence: [1] },
     { ...routed, sequence: [1, 2 ** 32] },

@@ -19,8 +19,8 @@ import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
-import type { ToldPrompt } from '../load/peer-prompts.ts'
-import { PeerPrompts } from '../load/peer-prompts.ts'
+import type { ToldPrompt } from '../load/peer-requests.ts'
+import { PeerRequests } from '../load/peer-requests.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
@@ -46,7 +46,7 @@ export interface KvRouterOptions {
   readonly ring?: DecisionRing
   /** Called when a prompt is sent to a rank without KV events, so that other frontends can be told. */
   readonly onRouted?: (to: Selection, sequence: Uint32Array) => void
-  /** With `cost: time`: called when a prompt is sent to a rank and when it is computed, to tell other frontends. */
+  /** With `cost: time`: called when a request is sent to a rank, when it runs and when it ends, to tell other frontends. */
   readonly onPrompt?: (news: ToldPrompt) => void
 }
 
@@ -75,8 +75,8 @@ export class KvRouter implements FleetObserver {
   #version = 0
   #ended = 0
   readonly forecasts: PlaceForecasts
-  /** Prompts that other frontends have sent. */
-  readonly peers: PeerPrompts
+  /** Requests that other frontends have sent. */
+  readonly peers: PeerRequests
   /** KV transfer times from the workers of the prefill pool to those of this pool. */
   readonly transfers = new TransferRates()
   /** Handling of requests with latency goals. */
@@ -87,15 +87,14 @@ export class KvRouter implements FleetObserver {
     this.config = config
     this.#clock = clock
     const load = { table: this.#table, rates: this.#rates, backlog: this.#backlog }
-    this.peers = new PeerPrompts({
+    this.peers = new PeerRequests({
       ...load,
       clock,
       onChanged: (slot) => this.#rows.write(slot),
+      onMeasured: (slot, told) => this.#forecast.learn(slot, told),
       tell: (config.cost === 'time' && options.onPrompt) || null,
     })
-    this.#forecast = new RankForecast(this.#table, this.#rates, this.#backlog, (booking, runs) =>
-      this.peers.tell('computed', booking, runs),
-    )
+    this.#forecast = new RankForecast(this.#table, this.#rates, this.#backlog, this.peers)
     this.judge = new RankJudge({
       table: this.#table,
       busy: config.busy,
@@ -243,7 +242,8 @@ export class KvRouter implements FleetObserver {
     booking.record = selection.record
     booking.showsSpeed = selection.isForwarded !== true
     this.#forecast.predict(booking, tokens, nowMs)
-    if (tokens !== null) this.peers.tell('sent', booking, true)
+    booking.endsAtFirst = selection.phase === 'prefill'
+    this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
     // that.

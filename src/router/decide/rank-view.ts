@@ -54,7 +54,7 @@ export class RankView implements Candidate {
   #disk = NO_COLUMN
   #depths = NO_COLUMN
   #requests = NO_COLUMN
-  #peerPrompts = NO_COLUMN
+  #peerRequests = NO_COLUMN
   #reportedRequests = NO_COLUMN
   #reportedPrefill = NO_LOAD
   #reportedDecode = NO_LOAD
@@ -92,7 +92,7 @@ export class RankView implements Candidate {
     this.#requests = this.#table.activeRequests
     this.#prefill = this.#table.activePrefillTokens
     this.#decode = this.#table.activeDecodeBlocks
-    this.#peerPrompts = this.#table.peerPrompts
+    this.#peerRequests = this.#table.peerRequests
     this.#reportedRequests = this.#table.reportedRequests
     this.#reportedPrefill = this.#table.reportedPrefillTokens
     this.#reportedDecode = this.#table.reportedDecodeBlocks
@@ -129,7 +129,7 @@ export class RankView implements Candidate {
     )
     this.additionalBlocks = Math.max(this.#trackedBlocks - (this.#depths[slot] as number), 0)
     this.activeRequests = Math.max(
-      (this.#requests[slot] as number) + (this.#peerPrompts[slot] as number),
+      (this.#requests[slot] as number) + (this.#peerRequests[slot] as number),
       this.#reportedRequests[slot] as number,
     )
     if (this.#decayWeight > 0) this.decay = this.#decayAt(prefill)

@@ -162,10 +162,9 @@ class Twins {
         return
       }
       case 7: {
-        const kind = this.#below(2) === 0 ? 'sent' : 'computed'
+        const kind = (['sent', 'running', 'ended'] as const)[this.#below(3)] ?? 'sent'
         const told = { workerId: worker, dpRank: 0, promptTokens: 64, uncachedTokens: 32 }
-        const runs = this.#below(2) === 0
-        this.#both(({ router }) => router.peers.learn({ kind, ...told, runs }))
+        this.#both(({ router }) => router.peers.learn({ kind, ...told }))
         return
       }
       case 6:

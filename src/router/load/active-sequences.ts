@@ -8,6 +8,7 @@ import { InFlightSet } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
 import { HeldPrefixTree } from '../../kv/index.ts'
 import type { HeldPrefixNode } from '../../kv/index.ts'
+import type { FirstTokenSeen, ServedSeen } from './peer-news.ts'
 import type { RankMoment } from './rank-backlog.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { OpenPrefill } from './prefill-load.ts'
@@ -63,9 +64,14 @@ export class Booking implements InFlight {
   /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
   firstTokenMs: number | null = null
+  /** True if the request ends with its first token. */
+  endsAtFirst = false
   /** For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step. */
   onArrival: ((elapsedMs: number) => void) | null = null
   atFirst: RankMoment | null = null
+  /** Measured times that other frontends have not been told yet. */
+  first: FirstTokenSeen | null = null
+  served: ServedSeen | null = null
   freed = false
 
   constructor(options: BookingOptions) {

@@ -1,7 +1,7 @@
 /**
  * Messages to the routers of the same model in other frontends, so that they decide alike: which worker a session is
- * bound to, which blocks a worker without KV events will cache because a prompt was just sent to it, and which prompts
- * were sent and are not computed yet.
+ * bound to, which blocks a worker without KV events will cache because a prompt was just sent to it, which requests were
+ * sent and have not ended, and how fast they were served.
  *
  * Plain JSON. KV events are not included: workers send them to every frontend themselves. Load reports come from workers
  * as well, but later than these messages.
@@ -30,16 +30,35 @@ export interface RoutedNews {
   readonly sequence: readonly number[]
 }
 
-/** A prompt was sent to a rank; or it is computed there (`runs`), or its request ended before that. */
+/** A first token after `elapsedMs`, with the predicted times that passed before it; see `RankRates.firstToken`. */
+export interface FirstTokenSeen {
+  readonly elapsedMs: number
+  readonly waitMs: number
+  readonly stepMs: number
+}
+
+/** The tokens of a completed request; see `RankRates.ended` and `RankRates.paceSeen`. */
+export interface ServedSeen {
+  readonly requests: number
+  readonly contextTokens: number
+  readonly outputTokens: number
+  readonly stepMs: number
+  readonly itlMs: number
+}
+
+/** A prompt was sent to a rank; a request is running there, because its prompt is computed; or it ended. */
 export interface PromptNews {
-  readonly kind: 'sent' | 'computed'
+  readonly kind: 'sent' | 'running' | 'ended'
   readonly pool: PeerPool
   readonly workerId: WorkerId
   readonly dpRank: number
   readonly promptTokens: number
   /** Prompt tokens that the rank has to compute. */
   readonly uncachedTokens: number
-  readonly runs: boolean
+  /** If the time to the first token shows the speed of the rank; with `running` or `ended`. */
+  readonly first?: FirstTokenSeen
+  /** With `ended`, if its tokens show the speed of the rank. */
+  readonly served?: ServedSeen
 }
 
 export type PeerNews = SessionNews | RoutedNews | PromptNews
@@ -51,6 +70,10 @@ const BLOCKS_TOLD_MAX = 2_048
 
 /** No prompt is longer. */
 const TOKENS_MAX = 2 ** 31
+const PROMPT_KINDS: ReadonlySet<unknown> = new Set(['sent', 'running', 'ended'])
+const FIRST_KEYS = ['elapsedMs', 'waitMs', 'stepMs']
+const SERVED_KEYS = ['requests', 'contextTokens', 'outputTokens', 'stepMs', 'itlMs']
+const AMOUNT_MAX = 2 ** 40
 
 export function toldSequence(sequence: Uint32Array): readonly number[] {
   return Array.from(sequence.subarray(0, 2 * BLOCKS_TOLD_MAX))
@@ -62,7 +85,7 @@ export function parsePeerNews(value: unknown): PeerNews | null {
   const isNews =
     (value['kind'] === 'session' && isSession(value)) ||
     (value['kind'] === 'routed' && isRouted(value)) ||
-    ((value['kind'] === 'sent' || value['kind'] === 'computed') && isPrompt(value))
+    (PROMPT_KINDS.has(value['kind']) && isPrompt(value))
   return isNews ? (value as unknown as PeerNews) : null
 }
 
@@ -81,10 +104,16 @@ function isRouted({ workerId, dpRank, sequence }: Record<string, unknown>): bool
 }
 
 function isPrompt(value: Record<string, unknown>): boolean {
-  const { workerId, dpRank, promptTokens, uncachedTokens, runs } = value
-  if (!isWorkerId(workerId) || !isCount(dpRank) || typeof runs !== 'boolean') return false
+  const { workerId, dpRank, promptTokens, uncachedTokens, first, served } = value
+  if (!isWorkerId(workerId) || !isCount(dpRank)) return false
+  if (first !== undefined && !hasAmounts(first, FIRST_KEYS)) return false
+  if (served !== undefined && !hasAmounts(served, SERVED_KEYS)) return false
   if (!isCount(promptTokens) || promptTokens > TOKENS_MAX) return false
   return isCount(uncachedTokens) && uncachedTokens <= promptTokens
+}
+
+function hasAmounts(value: unknown, keys: readonly string[]): boolean {
+  return isRecord(value) && keys.every((key) => isAmount(value[key]) && value[key] < AMOUNT_MAX)
 }
 
 function isWorkerId(value: unknown): boolean {

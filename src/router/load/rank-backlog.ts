@@ -6,6 +6,9 @@
  * ones is computed again: from now on, for the sum of their predicted times. If prompts are long overdue, the rank is
  * slow or stuck, and it is expected to need the overdue time once more.
  */
+import type { RankRates } from './rank-rates.ts'
+import type { RankTable } from './rank-table.ts'
+
 const MIN_CAPACITY = 16
 /** A prefill without a first token is expected to need at least this share of its predicted time. */
 const LATE_SHARE = 0.1
@@ -179,19 +182,16 @@ export class RankBacklog {
 
   /** Load that the rank reports beyond what this router has sent. */
   others(slot: number, requests: number, prefillMs: number, nowMs: number): void {
+    this.#advance(slot, nowMs)
     this.otherRequests[slot] = Math.max(requests, 0)
     this.othersUntilMs[slot] = prefillMs > 0 ? nowMs + prefillMs : 0
-  }
-
-  /** Counts one more running request of other routers. */
-  addOther(slot: number): void {
-    this.otherRequests[slot] = (this.otherRequests[slot] as number) + 1
   }
 
   /** Another router announced a prompt of `ms`: prefill of others that the worker has reported is taken to be this prompt. */
   explain(slot: number, ms: number, nowMs: number): void {
     const left = (this.othersUntilMs[slot] as number) - nowMs
     if (left <= 0) return
+    this.#advance(slot, nowMs)
     this.otherRequests[slot] = Math.max((this.otherRequests[slot] as number) - 1, 0)
     this.othersUntilMs[slot] = left > ms ? nowMs + left - ms : 0
   }
@@ -210,8 +210,7 @@ export class RankBacklog {
     const elapsed = nowMs - (this.sinceMs[slot] as number)
     if (elapsed <= 0) return
     this.sinceMs[slot] = nowMs
-    this.requestMs[slot] =
-      (this.requestMs[slot] as number) + elapsed * (this.requests[slot] as number)
+    this.requestMs[slot] = (this.requestMs[slot] as number) + elapsed * this.requestsOn(slot)
     this.contextMs[slot] =
       (this.contextMs[slot] as number) + elapsed * (this.contextTokens[slot] as number)
   }
@@ -234,6 +233,25 @@ export interface SentPrompt {
   readonly isLong: boolean
   /** Duration of a decode step on the rank; 0 if nothing decodes. */
   readonly stepMs: number
+}
+
+/** The predicted times of a prompt with so many uncached tokens that is sent to the rank now. */
+export function sentPromptOf(
+  table: RankTable,
+  rates: RankRates,
+  backlog: RankBacklog,
+  slot: number,
+  tokens: number,
+): SentPrompt {
+  const running = backlog.runningOn(slot)
+  const contexts = backlog.contextTokens[slot] as number
+  // Prompts that wait together share the fixed cost of a prefill step.
+  const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
+  return {
+    ms: startMs + rates.perTokenMs(slot) * tokens,
+    isLong: tokens > (table.maxBatchedTokens[slot] as number),
+    stepMs: running <= 0 ? 0 : rates.stepMsAt(slot, running, contexts),
+  }
 }
 
 /** Integrals of one rank since it joined; the difference of two moments describes the time between them. */

@@ -4,7 +4,10 @@
  */
 import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
-import type { RankBacklog, SentPrompt } from './rank-backlog.ts'
+import type { FirstTokenSeen, ServedSeen } from './peer-news.ts'
+import type { PeerRequests, ToldPrompt } from './peer-requests.ts'
+import { sentPromptOf } from './rank-backlog.ts'
+import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from './rank-table.ts'
 
@@ -12,17 +15,15 @@ export class RankForecast {
   readonly #table: RankTable
   readonly #rates: RankRates
   readonly #backlog: RankBacklog
+  readonly #peers: PeerRequests | null
 
-  readonly #onComputed: (booking: Booking, runs: boolean) => void
-
-  /** `onComputed` is called when the prompt of a booking is computed (`runs`), or when the request ended before that. */
   constructor(
     table: RankTable,
     rates: RankRates,
     backlog: RankBacklog,
-    onComputed: (booking: Booking, runs: boolean) => void = () => undefined,
+    peers: PeerRequests | null = null,
   ) {
-    this.#onComputed = onComputed
+    this.#peers = peers
     this.#table = table
     this.#rates = rates
     this.#backlog = backlog
@@ -55,35 +56,61 @@ export class RankForecast {
     return this.#table.excessOf(slot) <= 1 && this.#table.row(slot).reportedQueued === 0
   }
 
-  #prefillGone(booking: Booking, runs: boolean, nowMs: number): void {
+  #prefillGone(booking: Booking, nowMs: number): void {
     const { prefillMs, slot } = booking
     if (prefillMs === null) return
     booking.prefillMs = null
     this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
-    this.#onComputed(booking, runs)
   }
 
   firstToken(booking: Booking, nowMs: number): void {
-    const { slot, freed, firstTokenMs, prefillMs, waitMs, stepMs, sentMs } = booking
-    if (freed || firstTokenMs !== null) return
+    if (booking.freed || booking.firstTokenMs !== null) return
+    const isPrompt = booking.prefillMs !== null
+    booking.first = this.#firstToken(booking, nowMs)
+    if (isPrompt && !booking.endsAtFirst) this.#peers?.tell('running', booking)
+  }
+
+  /** What the time to the first token shows about the rank's speed; null: nothing. */
+  #firstToken(booking: Booking, nowMs: number): FirstTokenSeen | null {
+    const { slot, prefillMs, waitMs, stepMs, sentMs } = booking
     booking.firstTokenMs = nowMs
-    this.#prefillGone(booking, true, nowMs)
+    this.#prefillGone(booking, nowMs)
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
-    if (!booking.showsSpeed) return
+    if (!booking.showsSpeed) return null
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
-    if (!booking.hasPlace || !this.#hasPlaces(slot)) return
+    if (!booking.hasPlace || !this.#hasPlaces(slot)) return null
     booking.onArrival?.(nowMs - sentMs - stepMs)
-    if (prefillMs === null) return
-    this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
+    if (prefillMs === null) return null
+    const first = { elapsedMs: nowMs - sentMs, waitMs, stepMs }
+    this.#learnFirst(slot, booking.uncachedTokens, first)
+    return first
+  }
+
+  /** Learns from what another frontend has measured. */
+  learn(slot: number, { uncachedTokens, first, served }: ToldPrompt): void {
+    if (first !== undefined) this.#learnFirst(slot, uncachedTokens, first)
+    if (served !== undefined) this.#learnServed(slot, served)
+  }
+
+  #learnFirst(slot: number, tokens: number, { elapsedMs, waitMs, stepMs }: FirstTokenSeen): void {
+    this.#rates.firstToken(slot, tokens, elapsedMs, waitMs, stepMs)
+  }
+
+  #learnServed(slot: number, seen: ServedSeen): void {
+    const { requests, stepMs, outputTokens, contextTokens, itlMs } = seen
+    this.#rates.paceSeen(itlMs, this.#rates.stepMsAt(slot, requests, contextTokens))
+    this.#rates.ended(slot, requests, stepMs, outputTokens, contextTokens)
   }
 
   /** Load of the rank beyond what this router has sent. Reports are slightly old, so unclear differences do not count. */
   report(slot: number, report: LoadReport, nowMs: number): void {
     const table = this.#table
     const reported = report.runningRequests + report.queuedRequests
-    const known = (table.activeRequests[slot] as number) + (table.peerPrompts[slot] as number)
+    const active = table.activeRequests[slot] as number
+    this.#peers?.reported(slot, reported, active - (table.openPrefills[slot] as number), nowMs)
+    const known = active + (table.peerRequests[slot] as number)
     const others = Math.max(reported - known, 0)
     const toldTokens =
       (table.activePrefillTokens[slot] as number) + (table.peerPromptTokens[slot] as number)
@@ -106,32 +133,15 @@ export class RankForecast {
     const stepMs = Math.max(elapsedMs - prefilledMs, elapsedMs / 4) / (tokens - 1)
     const requests = (now.requestMs - atFirst.requestMs) / elapsedMs
     const contextTokens = (now.contextMs - atFirst.contextMs) / elapsedMs
-    const predictedMs = this.#rates.stepMsAt(slot, requests, contextTokens)
-    this.#rates.paceSeen(elapsedMs / (tokens - 1), predictedMs)
-    this.#rates.ended(slot, requests, stepMs, tokens, contextTokens)
+    const itlMs = elapsedMs / (tokens - 1)
+    const seen = { requests, contextTokens, outputTokens: tokens, stepMs, itlMs }
+    this.#learnServed(slot, seen)
+    booking.served = seen
   }
 
   freed(booking: Booking, nowMs: number): void {
-    this.#prefillGone(booking, false, nowMs)
+    this.#peers?.tell('ended', booking)
+    this.#prefillGone(booking, nowMs)
     this.#backlog.free(booking.slot, booking.promptTokens, nowMs)
-  }
-}
-
-/** The predicted times of a prompt with so many uncached tokens that is sent to the rank now. */
-export function sentPromptOf(
-  table: RankTable,
-  rates: RankRates,
-  backlog: RankBacklog,
-  slot: number,
-  tokens: number,
-): SentPrompt {
-  const running = backlog.runningOn(slot)
-  const contexts = backlog.contextTokens[slot] as number
-  // Prompts that wait together share the fixed cost of a prefill step.
-  const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
-  return {
-    ms: startMs + rates.perTokenMs(slot) * tokens,
-    isLong: tokens > (table.maxBatchedTokens[slot] as number),
-    stepMs: running <= 0 ? 0 : rates.stepMsAt(slot, running, contexts),
   }
 }

@@ -66,8 +66,8 @@ export class RankTable {
   reportedRequests = new Int32Array(MIN_CAPACITY)
   reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
   reportedDecodeBlocks = new Float64Array(MIN_CAPACITY)
-  /** Prompts announced by other routers that are not computed yet: their number, and their uncached tokens. */
-  peerPrompts = new Int32Array(MIN_CAPACITY)
+  /** Requests announced by other routers: their number, and the uncached tokens of prompts that are not computed yet. */
+  peerRequests = new Int32Array(MIN_CAPACITY)
   peerPromptTokens = new Float64Array(MIN_CAPACITY)
   /** 1 if the rank takes no more requests for now: they are queued in the router. See `rank-capacity.ts`. */
   full = new Uint8Array(MIN_CAPACITY)
@@ -255,7 +255,7 @@ export class RankTable {
 
   /** The larger of booked and reported requests, since there may be other routers. */
   requestsOf(slot: number): number {
-    const known = (this.activeRequests[slot] as number) + (this.peerPrompts[slot] as number)
+    const known = (this.activeRequests[slot] as number) + (this.peerRequests[slot] as number)
     return Math.max(known, this.reportedRequests[slot] as number)
   }
 
@@ -311,6 +311,7 @@ export class RankTable {
       activePrefillTokens: this.activePrefillTokens[slot] as number,
       activeDecodeBlocks: Math.round(this.activeDecodeBlocks[slot] as number),
       activeRequests: this.activeRequests[slot] as number,
+      peerRequests: this.peerRequests[slot] as number,
       reportedBlocks: row.reportedBlocks,
       reportedRequests: this.reportedRequests[slot] as number,
       reportedQueued: row.reportedQueued,
@@ -346,7 +347,7 @@ export class RankTable {
     this.full[slot] = 0
     this.sentSinceReport[slot] = 0
     this.openPrefills[slot] = 0
-    this.peerPrompts[slot] = 0
+    this.peerRequests[slot] = 0
     this.peerPromptTokens[slot] = 0
     this.#rows[slot] = undefined
     this.live.push(slot)
@@ -369,7 +370,7 @@ export class RankTable {
     this.full = grown(this.full, new Uint8Array(size))
     this.sentSinceReport = grown(this.sentSinceReport, new Int32Array(size))
     this.openPrefills = grown(this.openPrefills, new Int32Array(size))
-    this.peerPrompts = grown(this.peerPrompts, new Int32Array(size))
+    this.peerRequests = grown(this.peerRequests, new Int32Array(size))
     this.peerPromptTokens = grown(this.peerPromptTokens, new Float64Array(size))
   }
 }

@@ -13,6 +13,8 @@ export interface RankStatus {
   readonly activePrefillTokens: number
   readonly activeDecodeBlocks: number
   readonly activeRequests: number
+  /** Requests on the rank that other frontends have announced. */
+  readonly peerRequests: number
   readonly reportedBlocks: number | null
   /** Requests inside the worker, as it reports; `reportedQueued` of them are queued there. */
   readonly reportedRequests: number

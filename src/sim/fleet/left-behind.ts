@@ -27,6 +27,7 @@ function leftAtFrontend(
     for (const rank of pool.ranks) {
       const at = `${name} pool, worker ${rank.workerId}`
       expectNone(`${at}, requests`, rank.activeRequests)
+      expectNone(`${at}, requests of other frontends`, rank.peerRequests)
       expectNone(`${at}, prefill tokens`, rank.activePrefillTokens)
       expectNone(`${at}, decode blocks`, rank.activeDecodeBlocks)
       expectNone(`${at}, reported blocks`, rank.reportedBlocks ?? 0)
