@@ -10,7 +10,7 @@ import { memorySentence } from './guard/last-words.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
-import { boundYoungGeneration, keepRequestsYoung } from '../os/index.ts'
+import { boundOldGeneration, boundYoungGeneration, keepRequestsYoung } from '../os/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
 import { serverOption, serverUrl } from './commands/ask-server.ts'
 import type { KeyFlags } from './commands/keys-command.ts'
@@ -251,5 +251,6 @@ async function main(): Promise<number> {
 // The reader of our output may exit (`baton serve | head`); a server continues without it.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 keepRequestsYoung()
+boundOldGeneration()
 boundYoungGeneration()
 process.exitCode = await main()

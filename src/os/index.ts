@@ -5,7 +5,12 @@
  * settings, the folder of a process, whether a process is alive, and which addresses are loopback.
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
-export { boundYoungGeneration, keepRequestsYoung, youngGenerationBytes } from './heap-flags.ts'
+export {
+  boundOldGeneration,
+  boundYoungGeneration,
+  keepRequestsYoung,
+  youngGenerationBytes,
+} from './heap-flags.ts'
 export { isLoopback } from './loopback.ts'
 export { osClock } from './os-clock.ts'
 export { osRandom } from './os-random.ts'

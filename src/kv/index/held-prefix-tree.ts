@@ -15,16 +15,21 @@
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 
+/**
+ * Most nodes are leaves with one holder, and an index has tens of thousands of them: the first holder is part of the
+ * node, and arrays and maps exist only where there are several holders or children.
+ */
 export class HeldPrefixNode {
   parent: HeldPrefixNode | null
   /** Sequence hashes (pairs of u32) of this run only. */
   hashes: Uint32Array
-  /** Null if there is none. Most nodes are leaves, and a map would take as much memory as the rest of the node. */
-  children: Map<number, HeldPrefixNode[]> | null = null
-  slots: number[] = NOBODY
-  refs: number[] = NOBODY
-  weights: number[] = NOBODY
-  #places: Map<number, number> | null = null
+  /** By the first word of their hashes. Null: there are none. */
+  children: Map<number, HeldPrefixNode | HeldPrefixNode[]> | null = null
+  /** The first holder; -1: there is none. */
+  slot = -1
+  #refs = 0
+  #weight = 1
+  #others: Holders | null = null
 
   constructor(parent: HeldPrefixNode | null, hashes: Uint32Array) {
     this.parent = parent
@@ -35,20 +40,86 @@ export class HeldPrefixNode {
     return this.hashes.length / 2
   }
 
+  get isHeld(): boolean {
+    return this.slot !== -1
+  }
+
+  /** The slots of all holders but the first one. */
+  get otherSlots(): readonly number[] {
+    return this.#others === null ? NOBODY : this.#others.slots
+  }
+
+  /** The place of a holder for the methods below; -1: it holds nothing. */
+  placeOf(slot: number): number {
+    if (slot === this.slot) return 0
+    return this.#others === null ? -1 : this.#others.placeOf(slot) + 1 || -1
+  }
+
+  /** Number of the holder's prompts through this run. */
+  refsAt(place: number): number {
+    return place === 0 ? this.#refs : (this.#others?.refs[place - 1] as number)
+  }
+
+  weightAt(place: number): number {
+    return place === 0 ? this.#weight : (this.#others?.weights[place - 1] as number)
+  }
+
+  setRefs(place: number, refs: number): void {
+    if (place === 0) this.#refs = refs
+    else if (this.#others !== null) this.#others.refs[place - 1] = refs
+  }
+
+  setWeight(place: number, weight: number): void {
+    if (place === 0) this.#weight = weight
+    else if (this.#others !== null) this.#others.weights[place - 1] = weight
+  }
+
+  addHolder(slot: number, refs: number, weight: number): void {
+    if (this.slot === -1) {
+      this.slot = slot
+      this.#refs = refs
+      this.#weight = weight
+    } else (this.#others ??= new Holders()).add(slot, refs, weight)
+  }
+
+  removeHolder(place: number): void {
+    const others = this.#others
+    if (place > 0) others?.remove(place - 1)
+    else if (others === null) this.slot = -1
+    else {
+      this.slot = others.slots[0] as number
+      this.#refs = others.refs[0] as number
+      this.#weight = others.weights[0] as number
+      others.remove(0)
+    }
+    if (others?.slots.length === 0) this.#others = null
+  }
+
+  /** A node with the same holders. */
+  withHolders(hashes: Uint32Array): HeldPrefixNode {
+    const copy = new HeldPrefixNode(this.parent, hashes)
+    copy.slot = this.slot
+    copy.#refs = this.#refs
+    copy.#weight = this.#weight
+    this.#others?.slots.forEach((slot, place) => {
+      copy.addHolder(slot, this.refsAt(place + 1), this.weightAt(place + 1))
+    })
+    return copy
+  }
+}
+
+class Holders {
+  readonly slots: number[] = []
+  readonly refs: number[] = []
+  readonly weights: number[] = []
+  #places: Map<number, number> | null = null
+
   placeOf(slot: number): number {
     if (this.#places === null) return this.slots.indexOf(slot)
     return this.#places.get(slot) ?? -1
   }
 
-  addHolder(slot: number, refs: number, weight: number): void {
-    if (this.slots.length === 0) {
-      // `push` would reserve space for 17 entries; most nodes only ever have one.
-      this.slots = [slot]
-      this.refs = [refs]
-      this.weights = [weight]
-      this.#places = null
-      return
-    }
+  add(slot: number, refs: number, weight: number): void {
     this.slots.push(slot)
     this.refs.push(refs)
     this.weights.push(weight)
@@ -58,7 +129,7 @@ export class HeldPrefixNode {
     }
   }
 
-  removeHolder(place: number): void {
+  remove(place: number): void {
     const slot = this.slots[place] as number
     const last = this.slots.length - 1
     const moved = this.slots[last] as number
@@ -75,7 +146,7 @@ export class HeldPrefixNode {
 }
 
 /** Shared and never modified. */
-const NOBODY: number[] = []
+const NOBODY: readonly number[] = []
 /** With fewer holders a linear scan is faster than a map. */
 const INDEXED_ABOVE = 16
 
@@ -121,13 +192,13 @@ export class HeldPrefixTree {
     let at: HeldPrefixNode = node
     while (at.parent !== null) {
       const place = at.placeOf(slot)
-      const refs = (at.refs[place] as number) - 1
+      const refs = at.refsAt(place) - 1
       const { parent } = at
-      if (refs > 0) at.refs[place] = refs
+      if (refs > 0) at.setRefs(place, refs)
       else {
-        freed += at.blockCount * (at.weights[place] as number)
+        freed += at.blockCount * at.weightAt(place)
         at.removeHolder(place)
-        if (at.slots.length === 0) {
+        if (!at.isHeld) {
           removeChild(parent, at)
           this.#blocks -= at.blockCount
         }
@@ -145,17 +216,18 @@ export class HeldPrefixTree {
     let change = 0
     for (let at: HeldPrefixNode = node; at.parent !== null; at = at.parent) {
       const place = at.placeOf(slot)
-      if (at.refs[place] !== 1) break
-      change += at.blockCount * (weight - (at.weights[place] as number))
-      at.weights[place] = weight
+      if (place === -1 || at.refsAt(place) !== 1) break
+      change += at.blockCount * (weight - at.weightAt(place))
+      at.setWeight(place, weight)
     }
     return change
   }
 
   /** Writes the number of shared leading blocks for every slot that shares any; other entries of `out` are unchanged. */
   depths(hashes: Uint32Array, out: Int32Array): void {
-    this.#descend(hashes, (slots, depth) => {
-      for (let i = 0; i < slots.length; i++) out[slots[i] as number] = depth
+    this.#descend(hashes, (first, others, depth) => {
+      out[first] = depth
+      for (let i = 0; i < others.length; i++) out[others[i] as number] = depth
     })
   }
 
@@ -164,11 +236,13 @@ export class HeldPrefixTree {
     matches.clear()
     matches.reserve(this.#slots)
     const { device } = matches
-    this.#descend(hashes, (slots, depth) => {
-      for (const slot of slots) {
-        if (device[slot] === 0) matches.add(slot)
-        device[slot] = depth
-      }
+    const found = (slot: number, depth: number): void => {
+      if (device[slot] === 0) matches.add(slot)
+      device[slot] = depth
+    }
+    this.#descend(hashes, (first, others, depth) => {
+      found(first, depth)
+      for (const slot of others) found(slot, depth)
     })
   }
 
@@ -176,10 +250,10 @@ export class HeldPrefixTree {
   raise(hashes: Uint32Array, matches: PrefixMatches): void {
     matches.reserve(this.#slots)
     const { device, holders } = matches
-    this.#descend(hashes, (slots, depth) => {
+    this.#descend(hashes, (first, others, depth) => {
       let { count } = matches
-      for (let i = 0; i < slots.length; i++) {
-        const slot = slots[i] as number
+      for (let i = -1; i < others.length; i++) {
+        const slot = i < 0 ? first : (others[i] as number)
         const known = device[slot] as number
         if (depth <= known) continue
         if (known === 0) holders[count++] = slot
@@ -190,10 +264,13 @@ export class HeldPrefixTree {
   }
 
   /**
-   * Visits the nodes that share a prefix with `hashes`, from the root, with their holders and the number of shared
-   * blocks.
+   * Visits the nodes that share a prefix with `hashes`, from the root, with their first holder, the other holders and
+   * the number of shared blocks.
    */
-  #descend(hashes: Uint32Array, visit: (slots: readonly number[], depth: number) => void): void {
+  #descend(
+    hashes: Uint32Array,
+    visit: (first: number, others: readonly number[], depth: number) => void,
+  ): void {
     let node = this.#root
     let at = 0
     while (at < hashes.length) {
@@ -201,7 +278,7 @@ export class HeldPrefixTree {
       if (child === null) return
       const matched = matchedBlocks(child, hashes, at)
       at += 2 * matched
-      visit(child.slots, at / 2)
+      visit(child.slot, child.otherSlots, at / 2)
       if (matched < child.blockCount) return
       node = child
     }
@@ -214,30 +291,36 @@ export class HeldPrefixTree {
 
 const keyAt = (hashes: Uint32Array, at: number): number => (hashes[at] as number) | 0
 
-function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number) {
-  const bucket = node.children?.get(keyAt(hashes, at))
-  if (bucket === undefined) return null
-  for (const child of bucket) {
-    if (child.hashes[0] === hashes[at] && child.hashes[1] === hashes[at + 1]) return child
-  }
+function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number): HeldPrefixNode | null {
+  const found = node.children?.get(keyAt(hashes, at))
+  if (found === undefined) return null
+  if (found instanceof HeldPrefixNode) return startsWith(found, hashes, at) ? found : null
+  for (const child of found) if (startsWith(child, hashes, at)) return child
   return null
+}
+
+function startsWith(child: HeldPrefixNode, hashes: Uint32Array, at: number): boolean {
+  return child.hashes[0] === hashes[at] && child.hashes[1] === hashes[at + 1]
 }
 
 function addChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
   const children = (node.children ??= new Map())
-  const bucket = children.get(key)
-  if (bucket === undefined) children.set(key, [child])
-  else bucket.push(child)
+  const before = children.get(key)
+  if (before === undefined) children.set(key, child)
+  else if (before instanceof HeldPrefixNode) children.set(key, [before, child])
+  else before.push(child)
 }
 
 function removeChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
   const { children } = node
-  if (children === null) return
-  const rest = (children.get(key) ?? []).filter((other) => other !== child)
-  if (rest.length > 0) children.set(key, rest)
-  else children.delete(key)
+  const found = children?.get(key)
+  if (found === child) children?.delete(key)
+  if (!Array.isArray(found)) return
+  const [first, ...more] = found.filter((other) => other !== child)
+  if (first === undefined) children?.delete(key)
+  else children?.set(key, more.length === 0 ? first : [first, ...more])
 }
 
 function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): number {
@@ -254,10 +337,7 @@ function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): n
  */
 function splitNode(node: HeldPrefixNode, blocks: number): HeldPrefixNode {
   const parent = node.parent as HeldPrefixNode
-  const upper = new HeldPrefixNode(parent, node.hashes.slice(0, 2 * blocks))
-  for (let i = 0; i < node.slots.length; i++) {
-    upper.addHolder(node.slots[i] as number, node.refs[i] as number, node.weights[i] as number)
-  }
+  const upper = node.withHolders(node.hashes.slice(0, 2 * blocks))
   removeChild(parent, node)
   addChild(parent, upper)
   node.parent = upper
@@ -273,6 +353,6 @@ function hold(node: HeldPrefixNode, slot: number): number {
     node.addHolder(slot, 1, 1)
     return node.blockCount
   }
-  node.refs[place] = (node.refs[place] as number) + 1
+  node.setRefs(place, node.refsAt(place) + 1)
   return 0
 }
