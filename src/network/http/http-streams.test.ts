@@ -49,6 +49,35 @@ describe('streams of the http server', () => {
     expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
   })
 
+  it('stream - a client that pauses and reads on gets all events in order', async () => {
+    const filling = `${'.'.repeat(3_000)}\n`
+    let count = 0
+    let isFull = false
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        const tick = (): void => {
+          if (writer.flow?.isFull === true) isFull = true
+          // Writes continue for a while after the client reads again.
+          if (isFull && socket.isPaused() === false && count % 100 === 0) return writer.end()
+          if (!isFull || socket.isPaused() === false)
+            writer.write(`event ${(count += 1)}\n${filling}`, true)
+          setImmediate(tick)
+        }
+        tick()
+      }),
+    )
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+    socket.pause()
+    await until('the queue is full', () => isFull)
+    socket.resume()
+    await until('the stream has ended', () => socket.readableEnded)
+    const events = answer.split('\n').filter((line) => line.startsWith('event '))
+    expect(events).toEqual(Array.from({ length: count }, (_, at) => `event ${at + 1}`))
+  })
+
   it('stream - text written in one turn is sent as one chunk', async () => {
     const trial = await serve(async () =>
       streamOf((writer) => {
