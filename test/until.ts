@@ -2,8 +2,12 @@
 const PATIENCE_MS = 20_000
 const PAUSE_MS = 5
 
-export async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + PATIENCE_MS
+export async function until(
+  what: string,
+  isTrue: () => boolean | Promise<boolean>,
+  patienceMs = PATIENCE_MS,
+): Promise<void> {
+  const endMs = Date.now() + patienceMs
   while (!(await isTrue())) {
     if (Date.now() > endMs) throw new Error(`never: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))

@@ -328,15 +328,12 @@ export class FrontendStack {
   }
 
   #keepRoles(): RoleKeeper {
-    const keeper = new RoleKeeper({
+    return new RoleKeeper({
       registry: this.#frontend.registry,
       ttftGoalMs: this.#config.ttftGoal * 1000,
       command: (card, command) => this.#command(card, command),
       logger: this.#logger,
-      tell: (model, version, by) => this.#sharing.tellRole(model, version, by),
     })
-    this.#sharing.onRole = (model, version, by) => keeper.heard(model, version, by)
-    return keeper
   }
 
   async #command(card: WorkerCard, command: Readonly<Record<string, unknown>>): Promise<unknown> {

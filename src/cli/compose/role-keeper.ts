@@ -2,19 +2,28 @@
  * `--auto-roles`: checks every model's worker pools periodically and tells workers to change their role when the controller
  * in `router` decides so. The laboratory runs the same controller with virtual time.
  *
- * Several frontends check the same model, so a frontend announces a change to the others first (`RoleClaims`).
+ * Several frontends check the same model and may decide at the same time, so the workers must agree to a change
+ * (`changeByAgreement`).
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
 import type { ModelRegistry } from '../../frontend/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import { DEFAULT_ROLE_CONTROL, RoleClaims, RoleController, roleLoadOf } from '../../router/index.ts'
+import {
+  changeByAgreement,
+  DEFAULT_ROLE_CONTROL,
+  RoleController,
+  roleLoadOf,
+} from '../../router/index.ts'
 import type {
+  HoldAnswer,
   RankStatus,
   Role,
   RoleChange,
   RoleControllerOptions,
+  RoleOutcome,
   RoleView,
 } from '../../router/index.ts'
 
@@ -28,23 +37,16 @@ interface RoleKeeperOptions {
     command: Readonly<Record<string, unknown>>,
   ) => Promise<unknown>
   readonly logger: Logger
-  /** Tells the other frontends that this one is about to change a worker (`by` is its name), or has done so (null). */
-  readonly tell: (model: string, version: string, by: string | null) => void
   readonly control?: Partial<RoleControllerOptions>
 }
 
 const LOOKS_PER_HOLD = 5
-/** Longer than a message to another frontend takes. */
-const CLAIM_MS = 1_000
 
 export class RoleKeeper {
   readonly #options: RoleKeeperOptions
   readonly #control: RoleControllerOptions
   readonly #controllers = new Map<string, RoleController>()
-  readonly #self = randomUUID()
-  readonly #claims = new RoleClaims(this.#self)
   readonly #timer: NodeJS.Timeout
-  readonly #waiting = new Set<NodeJS.Timeout>()
 
   constructor(options: RoleKeeperOptions) {
     const { ttftGoalMs, control } = options
@@ -56,21 +58,6 @@ export class RoleKeeper {
 
   close(): void {
     clearInterval(this.#timer)
-    for (const timer of this.#waiting) clearTimeout(timer)
-  }
-
-  /** Another frontend is about to change a worker of the model, or has (`by` is null). */
-  heard(model: string, version: string, by: string | null): void {
-    const key = `${model}@${version}`
-    const answer = this.#claims.heard(key, by)
-    if (answer.kind === 'keep') return
-    this.#controllerOf(key).rest(performance.now())
-    if (answer.kind === 'rest') return
-    const { workerId, from, to } = answer.change
-    this.#options.logger.warn(
-      { model, workerId, from, to },
-      'another frontend is changing a role of this model: this frontend leaves it to that one',
-    )
   }
 
   #look(): void {
@@ -81,37 +68,53 @@ export class RoleKeeper {
   }
 
   #lookAt(model: ServedModel): void {
-    const key = keyOf(model)
-    const change = this.#controllerOf(key).decide(viewOf(model, performance.now()))
+    const controller = this.#controllerOf(keyOf(model))
+    const change = controller.decide(viewOf(model, performance.now()))
     if (change === null) return
-    this.#claims.claim(key, change)
-    this.#options.tell(model.name, model.version, this.#self)
-    const timer = setTimeout(() => {
-      this.#waiting.delete(timer)
-      const taken = this.#claims.take(key)
-      if (taken !== null) this.#change(model, taken)
-    }, CLAIM_MS)
-    timer.unref()
-    this.#waiting.add(timer)
+    const { workerId, from, to, why } = change
+    const of = { model: model.name, workerId, from, to, why }
+    const { logger } = this.#options
+    logger.warn(of, 'a worker is asked to change its role')
+    this.#change(model, change)
+      .then((outcome) => {
+        if (outcome.kind === 'changed') return
+        controller.rest(performance.now(), outcome.leftMs)
+        logger.warn({ ...of, why: outcome.why }, 'the role of the worker is not changed')
+      })
+      .catch((thrown: unknown) => {
+        const { message } = BatonError.from(thrown)
+        logger.warn({ ...of, message }, 'the role of the worker could not be changed')
+      })
   }
 
-  #change(model: ServedModel, { from, to, why, workerId }: RoleChange): void {
-    const { logger, tell, command } = this.#options
-    const card = model.cardOf(workerId)
-    // It may have left, or an administrator may have changed it meanwhile.
-    if (card?.mode !== from) return
-    logger.warn(
-      { model: model.name, workerId, from, to, why },
-      'a worker is told to change its role',
+  async #change(model: ServedModel, { from, to, why, workerId }: RoleChange): Promise<RoleOutcome> {
+    const { command } = this.#options
+    const by = randomUUID()
+    const inRole = model.reachable.filter(({ mode }) => mode === from)
+    const canChange = (card: WorkerCard): boolean => card.changesRole === true
+    const idOf = (card: WorkerCard): WorkerId => card.workerId
+    const send = async (
+      id: WorkerId,
+      body: Readonly<Record<string, unknown>>,
+    ): Promise<unknown> => {
+      const card = model.cardOf(id)
+      if (card === undefined) throw new BatonError('request.not_found', `worker ${id} has left`)
+      return await command(card, { by, ...body })
+    }
+    return await changeByAgreement(
+      { workerId },
+      {
+        changeable: model.reachable.filter(canChange).map(idOf),
+        staying: inRole.filter(canChange).map(idOf),
+        fixed: inRole.filter((card) => !canChange(card)).length,
+      },
+      {
+        hold: async (id) =>
+          holdAnswerOf(await send(id, { command: 'role_hold', for_ms: this.#control.restMs })),
+        release: (id) => send(id, { command: 'role_release' }),
+        change: (id) => send(id, { command: 'role', from, role: to, reason: why }),
+      },
     )
-    tell(model.name, model.version, null)
-    command(card, { command: 'role', role: to, reason: why }).catch((thrown: unknown) => {
-      const { message } = BatonError.from(thrown)
-      logger.warn(
-        { model: model.name, workerId, message },
-        'the role of the worker could not be changed',
-      )
-    })
   }
 
   #controllerOf(key: string): RoleController {
@@ -121,6 +124,13 @@ export class RoleKeeper {
     this.#controllers.set(key, controller)
     return controller
   }
+}
+
+function holdAnswerOf(answer: unknown): HoldAnswer {
+  const { granted, left_ms: leftMs } = isRecord(answer) ? answer : {}
+  if (granted === true) return { granted, leftMs: 0 }
+  if (typeof leftMs === 'number' && leftMs > 0) return { granted: false, leftMs }
+  throw new BatonError('transport.protocol', 'the worker has answered something else')
 }
 
 function keyOf({ name, version }: ServedModel): string {

@@ -65,13 +65,6 @@ export class PeerSharing {
     this.#tell('admin', news)
   }
 
-  /** `by`: the frontend that is about to change a worker; null: the change is done. */
-  tellRole(model: string, version: string, by: string | null): void {
-    this.#tell('role', { model, version, ...(by === null ? {} : { by }) })
-  }
-
-  onRole: (model: string, version: string, by: string | null) => void = () => undefined
-
   /**
    * Starts sharing, and asks the other frontends for their state. Receiving a message twice has no further
    * effect.
@@ -116,11 +109,6 @@ export class PeerSharing {
     hear('key', (body) => {
       const news = parseKeyUseNews(body)
       if (news !== null) keyLimits.learn(news)
-    })
-    hear('role', (body) => {
-      if (!isRecord(body)) return
-      const { model, version, by } = body
-      this.onRole(String(model), String(version), typeof by === 'string' ? by : null)
     })
     hear('wanted', () => this.#tellAllSoon(frontend))
   }

@@ -25,6 +25,7 @@ import type {
 } from '../../worker/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
 import type { ModelText } from '../../text/index.ts'
+import type { RoleHold } from '../../router/index.ts'
 import { osClock } from '../../os/index.ts'
 import { openKvTcp } from '../../network/index.ts'
 import type { OpenKv } from '../../network/index.ts'
@@ -93,6 +94,8 @@ export interface HostedWorkerOptions {
   readonly modelVersion?: string
   /** Starts the change to another role, which ends this worker. Absent: the role is fixed. */
   readonly changeRole?: ChangeRole
+  /** With `changeRole`: what it has promised to frontends about its role. */
+  readonly roleHold?: RoleHold
   /** How the worker comes back after an administrator's restart; absent: it does not. */
   readonly restart?: WorkerRestart
   /** Added to the engine's configuration in the worker's card. */
@@ -231,6 +234,8 @@ export class HostedWorker {
       worker: this.worker,
       restart: this.#options.restart,
       changeRole: this.#options.changeRole,
+      roleHold: this.#options.roleHold,
+      now: () => osClock.nowMs(),
       textPiece: async (question) => {
         if (files !== null) return await files.piece(question)
         throw new BatonError('request.not_found', "the model's files cannot be read here")

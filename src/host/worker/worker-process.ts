@@ -18,6 +18,7 @@ import { createLogger } from '../observe/frontend-log.ts'
 import type { LogLevel } from '../observe/frontend-log.ts'
 import type { Logger } from 'pino'
 import type { DisaggregationMode } from '../../request/index.ts'
+import { RoleHold } from '../../router/index.ts'
 import { LEAVE_MS } from './worker-answers.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import type { AdvertisedAddress, HostedWorkerOptions } from './hosted-worker.ts'
@@ -33,7 +34,7 @@ import type { WireTls } from '../../network/index.ts'
 
 export interface WorkerProcessOptions extends Omit<
   HostedWorkerOptions,
-  'plane' | 'restart' | 'changeRole'
+  'plane' | 'restart' | 'changeRole' | 'roleHold'
 > {
   readonly host: string
   /** 0: any free port. */
@@ -70,13 +71,21 @@ export async function runWorkerInRoles(
 ): Promise<number> {
   let isSupervised = false
   let role = first
+  const hold = new RoleHold()
   for (;;) {
-    const life = new WorkerProcessLife(await optionsFor(role), { isSupervised, role })
+    const life = new WorkerProcessLife(await optionsFor(role), { isSupervised, role, hold })
     const exitCode = await life.run()
     if (life.nextRole === null) return exitCode
     isSupervised = life.isSupervised
     role = life.nextRole
   }
+}
+
+interface RolesOfLife {
+  readonly isSupervised: boolean
+  readonly role: DisaggregationMode
+  /** Outlives a change of role. */
+  readonly hold: RoleHold
 }
 
 class WorkerProcessLife {
@@ -94,10 +103,7 @@ class WorkerProcessLife {
   readonly #logger: Logger
 
   /** `roles`: the roles that it may change to; it has this one now. */
-  constructor(
-    options: WorkerProcessOptions,
-    roles: { readonly isSupervised: boolean; readonly role: DisaggregationMode } | null = null,
-  ) {
+  constructor(options: WorkerProcessOptions, roles: RolesOfLife | null = null) {
     const { host, port, advertised, secret, tls } = options
     const logger = createLogger(options.logLevel ?? 'warn')
     this.#logger = logger
@@ -120,7 +126,10 @@ class WorkerProcessLife {
       },
       ...(roles === null
         ? {}
-        : { changeRole: (role, why) => this.#changeRole(roles.role, role, why) }),
+        : {
+            changeRole: (role, why) => this.#changeRole(roles.role, role, why),
+            roleHold: roles.hold,
+          }),
       observe: (event) => this.#onEvent(event),
       onFault: (error) => logger.error({ err: error }, 'internal error'),
     })

@@ -88,8 +88,8 @@ export class RoleController {
   }
 
   /** Another frontend has changed a worker: wait for the effect. */
-  rest(nowMs: number): void {
-    this.#restUntilMs = Math.max(this.#restUntilMs, nowMs + this.#options.restMs)
+  rest(nowMs: number, forMs = this.#options.restMs): void {
+    this.#restUntilMs = nowMs + forMs
     this.#shortSince.prefill = null
     this.#shortSince.decode = null
   }
