@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { fileURLToPath } from 'node:url'
@@ -144,6 +145,26 @@ describe('UpstreamClient', () => {
   })
 
   it.each([
+    [
+      'TLS at a server without it',
+      'does not speak TLS',
+      (port: number) => `https://127.0.0.1:${port}`,
+    ],
+    ['a closed port', 'nothing listens there', () => 'http://127.0.0.1:1'],
+    ['an unknown name', 'host name', () => 'http://no-such-host.invalid'],
+  ])('%s - the error names why no connection was opened', async (_name, reason, urlOf) => {
+    const server = createServer((socket) => socket.end('HTTP/1.1 400 X\r\n\r\n'))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    open.push(server)
+    const { port } = server.address() as AddressInfo
+    const error = await errorOf(fetchWhole(clientOf(urlOf(port)), GET, SOON))
+    expect([error.code, error.message]).toEqual([
+      'transport.cannot_connect',
+      expect.stringContaining(reason),
+    ])
+  })
+
+  it.each([
     ['does not answer', '', { headMs: 30 }],
     ['stops in the middle', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', { idleMs: 30 }],
   ])('a server that %s - times out', async (_name, bytes, deadlines) => {
@@ -177,8 +198,9 @@ describe('UpstreamClient', () => {
     const url = parseUpstreamUrl(`${host}:${port}`, hostName)
     const client = new UpstreamClient({ url, clock: osClock })
     open.push(client)
-    // The certificate authority is unknown.
-    expect((await errorOf(fetchWhole(client, GET, SOON))).code).toBe('transport.cannot_connect')
+    const error = await errorOf(fetchWhole(client, GET, SOON))
+    expect(error.code).toBe('transport.cannot_connect')
+    expect(error.message).toMatch(/certificate is not trusted \(\w+\); .* NODE_EXTRA_CA_CERTS/)
     process.off('warning', onWarning)
     expect([asked, warned]).toEqual([name === null ? [] : [name], []])
   })

@@ -7,6 +7,7 @@ import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { BatonError } from '../../base/index.ts'
+import { connectFailure } from './connect-failure.ts'
 import { ResponseParser } from './response-parser.ts'
 import type { ResponseEvents, ResponseHead } from './response-parser.ts'
 import type { UpstreamUrl } from './upstream-url.ts'
@@ -250,7 +251,7 @@ export class UpstreamConnection implements ResponseEvents {
     if (this.#user === null) return
     if (cause === null && this.#parser.close() === true) return
     if (!this.#isConnected) {
-      this.#fail(this.#error('transport.cannot_connect', `cannot be reached`, cause))
+      this.#fail(this.#error('transport.cannot_connect', connectFailure(cause), cause))
     } else {
       const text = this.#parser.hasBytes ? 'in the middle of' : 'before'
       this.#fail(
