@@ -250,8 +250,19 @@ describe('trace context', () => {
       'x',
       `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
       good.replace('00-', 'ff-'),
+      `${good}-more`,
+      `${good}x`,
+      `${good}, ${good}`,
+      good.replace(/01$/, 'zz'),
     ]) {
-      expect(traceparentOf({ traceparent: bad })).toBeUndefined()
+      expect(traceparentOf({ traceparent: bad }), bad).toBeUndefined()
     }
+  })
+
+  it('a later version - its known fields are passed on as version 00', () => {
+    const context = '0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    for (const later of [`01-${context}`, `cc-${context}-more-fields`])
+      expect(traceparentOf({ traceparent: later })).toBe(`00-${context}`)
+    expect(traceparentOf({ traceparent: `cc-${context}.more` })).toBeUndefined()
   })
 })

@@ -146,12 +146,15 @@ export function sessionOf(headers: Headers): SessionIdentity | undefined {
   return { sessionId: open, ...given({ parentSessionId: named(headers, ['x-parent-session-id']) }) }
 }
 
-/** The W3C trace context, if it is well-formed. */
+/** Version, trace id, parent id and flags; a later version may add fields, which are dropped. */
+const TRACEPARENT = /^([0-9a-f]{2})(-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(-.*)?$/
+
+/** The W3C trace context, if it is well-formed, as version 00. */
 export function traceparentOf(headers: Headers): string | undefined {
-  const text = headers['traceparent']?.trim().toLowerCase()
-  if (text === undefined || !/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}/.test(text)) {
-    return undefined
-  }
-  const isZero = /^..-0{32}-/.test(text) || /^..-.{32}-0{16}-/.test(text)
-  return isZero || text.startsWith('ff') ? undefined : text
+  const text = headers['traceparent']?.trim().toLowerCase() ?? ''
+  const [, version, context, more] = TRACEPARENT.exec(text) ?? []
+  if (context === undefined || version === 'ff') return undefined
+  if (version === '00' && more !== undefined) return undefined
+  const isZero = /^-0{32}-/.test(context) || /^-.{32}-0{16}-/.test(context)
+  return isZero ? undefined : `00${context}`
 }
