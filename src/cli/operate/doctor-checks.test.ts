@@ -1,6 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { aFleet, aModel, aPool, aWorker } from '../../../test/fixtures/fleet-view.ts'
 import type { FleetView } from '../../frontend/index.ts'
+import { flagOf, OPTION_TABLE } from '../options/option-table.ts'
 import type { Finding } from './finding.ts'
 import { findingLines } from './finding.ts'
 import { connectionAdvice, fleetChecks } from './fleet-checks.ts'
@@ -47,6 +49,12 @@ describe('baton doctor, the fleet', () => {
     ],
     [
       'events off',
+      aFleet({ models: [aModel({ prefill: aPool({ usesKvEvents: false }) })] }),
+      'kv events',
+      'warning',
+    ],
+    [
+      'events that do not arrive',
       aFleet({ models: [aModel({ prefill: aPool({ kvEventWorkersSilent: 1 }) })] }),
       'kv events',
       'fault',
@@ -96,11 +104,26 @@ describe('baton doctor, the fleet', () => {
   it.each([
     ['the peer has another secret', '--wire-secret'],
     ['self-signed certificate in chain', '--tls-ca'],
-    ['connect ECONNREFUSED', '--advertise-host'],
+    ['connect ECONNREFUSED', '--worker-advertise'],
     ['the version 9 of the wire', 'older side'],
     ['whatever', 'log'],
   ])('%s - the finding says what to do', (reason, advice) => {
     expect(connectionAdvice(reason)).toContain(advice)
+  })
+})
+
+describe('advice', () => {
+  it('every option that it names - exists', () => {
+    const folder = new URL('.', import.meta.url)
+    const texts = readdirSync(folder)
+      .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+      .map((name) => readFileSync(new URL(name, folder), 'utf8'))
+    const named = new Set(texts.join('').match(/(?<![\w-])--[a-z][a-z-]+/g))
+    const known = new Set(OPTION_TABLE.map(flagOf))
+    expect(known.has('--worker-advertise') && named.has('--worker-advertise')).toBe(true)
+    // Options of `baton keys add`, `top` and `doctor` are not in the table.
+    const others = new Set(['--operator', '--once', '--json', '--url', '--interval'])
+    expect([...named].filter((name) => !known.has(name) && !others.has(name))).toEqual([])
   })
 })
 

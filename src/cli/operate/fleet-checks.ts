@@ -101,7 +101,7 @@ export function connectionAdvice(reason: string): string {
     return 'use certificates of the same --tls-ca on both sides, or TLS on neither side'
   }
   if (/refused|unreachable|timed? ?out|ETIMEDOUT|EHOSTUNREACH/i.test(reason)) {
-    return 'check that the process is running, that --advertise-host is an address the frontend reaches, and that the firewall leaves the port open'
+    return 'check that the process is running, that --worker-advertise is an address the frontend reaches, and that the firewall leaves the port open'
   }
   if (/version/i.test(reason)) return 'update the older side'
   return "read the worker's log"
@@ -110,6 +110,17 @@ export function connectionAdvice(reason: string): string {
 function kvEvents({ name, prefill, decode }: ModelView): Finding[] {
   const silent = prefill.kvEventWorkersSilent + decode.kvEventWorkersSilent
   const seen = prefill.kvEventWorkers + decode.kvEventWorkers
+  // An older frontend does not say it.
+  const areOff = [prefill, decode].some((pool) => pool.mode === 'kv' && pool.usesKvEvents === false)
+  if (areOff) {
+    return [
+      warning(
+        'kv events',
+        `${name}: the frontend ignores them, routing estimates what workers have cached`,
+        'start it without --router-kv-events false (useKvEvents in --router-config)',
+      ),
+    ]
+  }
   if (silent > 0) {
     return [
       fault(

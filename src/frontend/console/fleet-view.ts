@@ -51,6 +51,7 @@ export interface PoolView extends Pick<
   | 'refusals'
   | 'mode'
   | 'blockSize'
+  | 'usesKvEvents'
   | 'kvEventWorkers'
   | 'kvEventWorkersExpected'
   | 'kvEventWorkersSilent'
@@ -214,7 +215,8 @@ function rankView(rank: RankStatus): RankView {
 
 function poolView(pool: PoolStatus): PoolView {
   const { workers, queuedRequests, queuedPromptTokens, activeRequests, decisions, refusals } = pool
-  const { mode, blockSize, kvEventWorkers, kvEventWorkersExpected, kvEventWorkersSilent } = pool
+  const { mode, blockSize, usesKvEvents } = pool
+  const { kvEventWorkers, kvEventWorkersExpected, kvEventWorkersSilent } = pool
   const { indexBlocks, indexBytes, answers } = pool
   return {
     workers,
@@ -225,6 +227,7 @@ function poolView(pool: PoolStatus): PoolView {
     refusals,
     mode,
     blockSize,
+    usesKvEvents,
     kvEventWorkers,
     kvEventWorkersExpected,
     kvEventWorkersSilent,
