@@ -218,6 +218,7 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--format', 'xml'], '--format'],
     [['replay', 'workload:chat', '--aggregated', '0'], 'no workers'],
     [['replay', 'workload:chat', '--workers', 'agg:0'], 'no workers'],
+    [['replay', 'workload:chat', '--workers', 'agg:2', '--prefill', '1'], '--workers or --prefill'],
     [['replay', 'workload:chat', '--workers', 'prefill:2'], 'add --decode'],
     [['replay', 'workload:chat', '--workers', 'agg:1:tea=1'], '--workers: tea'],
     [['replay', 'workload:chat', '--speedup', '0'], '--speedup'],

@@ -39,6 +39,12 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
     ...timingOf(flags['timing']),
   }
   const specs = (flags['workers'] as readonly string[] | undefined) ?? []
+  const counted = ['aggregated', 'prefill', 'decode'].find((key) => flags[key] !== undefined)
+  if (specs.length > 0 && counted !== undefined)
+    throw refusal(
+      '--workers',
+      `use either --workers or --${counted}: both describe the whole fleet`,
+    )
   const groups =
     specs.length > 0
       ? groupsOf(specs, engine)

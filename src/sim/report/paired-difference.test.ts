@@ -13,6 +13,7 @@ describe('pairedDifference', () => {
     expect(meanWithMargin([1, 2, 3]).mean).toBe(2)
     expect(meanWithMargin([1, 2, 3]).margin).toBeCloseTo(2.484, 2)
     expect(meanWithMargin([5]).margin).toBe(Infinity)
+    expect(meanWithMargin([6.7, 6.7, 6.7])).toEqual({ mean: 6.7, margin: 0 })
     expect(pairedDifference([0, 0], [1, 1]).relative).toBeNaN()
   })
 })

@@ -40,7 +40,9 @@ export function meanWithMargin(values: readonly number[]): {
   readonly margin: number
 } {
   const count = values.length
-  const mean = values.reduce((sum, value) => sum + value, 0) / count
+  // Relative to the first value, so that equal values have a margin of exactly 0.
+  const first = values[0] ?? NaN
+  const mean = first + values.reduce((sum, value) => sum + (value - first), 0) / count
   if (count < 2) return { mean, margin: Infinity }
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0)
   const t = T95[count - 2] ?? 1.96

@@ -3,7 +3,8 @@
  * `output_length` and `hash_ids`. Dynamo's extensions are supported: a line with `session_id` and `delay` is a turn
  * that starts `delay` ms after the end of the session's previous turn; without a session `delay` counts from the
  * previous line. A turn with a time instead keeps its distance to the previous turn. `block_size` is the number of
- * tokens per id; `input_length` may be missing, and tokens beyond the ids are shared with no other request.
+ * tokens per id; `input_length` or `hash_ids` may be missing, and tokens beyond the ids are shared with no other
+ * request. Lines with an `output_length` of 0 are ignored.
  */
 import { TraceIds } from './trace-ids.ts'
 import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
@@ -23,7 +24,9 @@ export function parseMooncake(
     if (requests.length >= limit) break
     if (line.trim() === '') continue
     const context = { blockTokens, sessions, before: requests.at(-1), ids }
-    const { request, atMs } = parseLine(line, i + 1, context)
+    const parsed = parseLine(line, i + 1, context)
+    if (parsed === null) continue
+    const { request, atMs } = parsed
     if (request.sessionId !== undefined)
       sessions.set(request.sessionId, { index: requests.length, atMs })
     requests.push(request)
@@ -44,17 +47,19 @@ interface LineContext {
   readonly ids: TraceIds
 }
 
+/** Null: a request without an answer, which has failed. */
 function parseLine(
   line: string,
   number: number,
   context: LineContext,
-): { readonly request: TraceRequest; readonly atMs: number | null } {
+): { readonly request: TraceRequest; readonly atMs: number | null } | null {
   const entry = entryOf(line, number)
+  if (entry['output_length'] === 0) return null
   const times = timesOf(entry, number, context)
   const { output_length: outputTokens, timestamp } = entry
   const sessionId = sessionOf(entry, number)
-  const hashIds = context.ids.read(entry['hash_ids'])
-  if (hashIds === null) throw wrongLine(number, 'has no hash_ids')
+  const hashIds = context.ids.read(entry['hash_ids'] ?? [])
+  if (hashIds === null) throw wrongLine(number, 'has invalid hash_ids')
   const blockTokens = entry['block_size'] ?? context.blockTokens
   if (!isTokenCount(blockTokens)) throw wrongLine(number, 'has an invalid block_size')
   const inputTokens = entry['input_length'] ?? hashIds.length * blockTokens

@@ -113,6 +113,17 @@ describe('parseTrace - input files', () => {
     ])
   })
 
+  it('no hash_ids - nothing is shared; an output_length of 0 - the line is ignored', () => {
+    const text = [
+      line({ timestamp: 0, input_length: 1000, output_length: 2 }),
+      line({ timestamp: 1, input_length: 1000, output_length: 0, hash_ids: [1, 2] }),
+      line({ timestamp: 2, input_length: 1000, output_length: 2, hash_ids: null }),
+    ].join('\n')
+    const requests = parseTrace(text)
+    expect(requests.map(({ atMs }) => atMs)).toEqual([0, 2])
+    expect(new Set(requests.flatMap(({ hashIds }) => hashIds)).size).toBe(4)
+  })
+
   it('null - counts as absent', () => {
     const text = [
       entry(null, { delay: 30 }),
