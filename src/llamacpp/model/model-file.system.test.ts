@@ -153,4 +153,16 @@ describe('LlamaCppEngine.start', () => {
     expect(String(error)).toContain('the model file')
     await engine.cleanup()
   })
+
+  it('with a context that needs more memory than there is - fails before it allocates any', async () => {
+    const engine = new LlamaCppEngine({
+      modelPath: MODEL,
+      contextSize: 9_000_000,
+      sequences: 256,
+    })
+    const error: unknown = await engine.start(workerIdOf(1)).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'model.load_failed' })
+    expect(String(error)).toMatch(/256 sequences of 9000000 tokens needs \d+\.\d GB of memory/)
+    await engine.cleanup()
+  })
 })

@@ -10,6 +10,7 @@ import { BatonError } from '../../base/index.ts'
 import { readGgufHeader } from '../../text/index.ts'
 import type { GgufHeader } from '../../text/index.ts'
 import type { HeadShape } from '../native/cpu-library.ts'
+import { kvElementsOf } from './context-memory.ts'
 import { tensorBytes } from './gguf-tensor-size.ts'
 import { numbersFault } from './model-numbers.ts'
 
@@ -23,6 +24,8 @@ export interface ModelFile {
   readonly embeddingLength: number | undefined
   /** Undefined lengths: not stated in the file. */
   readonly heads: HeadShape
+  /** Elements of K and V per token; undefined: not known. */
+  readonly kvElements: number | undefined
   /** Hexadecimal; equal for equal weights, wherever the file is. */
   readonly identity: string
 }
@@ -99,6 +102,7 @@ function describe(
   if (fault !== null) throw broken(path, fault)
   const name = values.get('general.name')
   const tokens = values.get('tokenizer.ggml.tokens')
+  const heads = headsOf(architecture, values)
   return {
     path,
     fileBytes,
@@ -106,7 +110,8 @@ function describe(
     name: typeof name === 'string' ? name : undefined,
     vocabSize: Array.isArray(tokens) ? tokens.length : 0,
     embeddingLength: embeddingLengthOf(architecture, values),
-    heads: headsOf(architecture, values),
+    heads,
+    kvElements: kvElementsOf(architecture, values, heads),
     identity: identityOf(file, fileBytes, bytes.subarray(0, headerBytes)),
   }
 }

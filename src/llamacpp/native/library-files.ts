@@ -28,9 +28,37 @@ export interface LibraryFiles {
 const ARCHITECTURES: Readonly<Record<string, string>> = { arm: 'armv7l' }
 const SYSTEMS: Readonly<Record<string, string>> = { win32: 'win', darwin: 'mac' }
 
+interface Packages {
+  readonly cpu: string
+  readonly gpu: Readonly<Partial<Record<Exclude<GpuChoice, boolean | 'auto'>, string>>>
+}
+
+const CUDA_AND_VULKAN = (platform: string): Packages => ({
+  cpu: platform,
+  gpu: { cuda: `${platform}-cuda`, vulkan: `${platform}-vulkan` },
+})
+
+/** The packages that are published, by platform. GPU variants are in the order in which `auto` tries them. */
+const PACKAGES: Readonly<Record<string, Packages>> = {
+  'linux-x64': CUDA_AND_VULKAN('linux-x64'),
+  'linux-arm64': { cpu: 'linux-arm64', gpu: {} },
+  'linux-armv7l': { cpu: 'linux-armv7l', gpu: {} },
+  'win-x64': CUDA_AND_VULKAN('win-x64'),
+  'win-arm64': { cpu: 'win-arm64', gpu: {} },
+  'mac-x64': { cpu: 'mac-x64', gpu: {} },
+  'mac-arm64': { cpu: 'mac-arm64-metal', gpu: { metal: 'mac-arm64-metal' } },
+}
+
+export interface Platform {
+  readonly system: string
+  readonly architecture: string
+}
+
+const THIS_PLATFORM: Platform = { system: process.platform, architecture: process.arch }
+
 /** Throws `model.load_failed` and says what to install. */
 export function findLibraries(gpu: GpuChoice): LibraryFiles {
-  const wanted = packagesFor(gpu)
+  const wanted = packagesFor(gpu, THIS_PLATFORM)
   for (const name of wanted) {
     const root = packageRoot(name)
     if (root !== undefined) return filesIn(name, root, gpu !== false)
@@ -44,15 +72,31 @@ export function findLibraries(gpu: GpuChoice): LibraryFiles {
   )
 }
 
-/** In the order in which they are tried. */
-function packagesFor(gpu: GpuChoice): string[] {
-  const system = SYSTEMS[process.platform] ?? process.platform
-  const platform = `${system}-${ARCHITECTURES[process.arch] ?? process.arch}`
-  const variant = (name: string): string => `@node-llama-cpp/${platform}-${name}`
-  const plain = platform === 'mac-arm64' ? variant('metal') : `@node-llama-cpp/${platform}`
-  if (gpu === false) return [plain]
-  if (gpu === 'metal' || platform.startsWith('mac')) return [variant('metal')]
-  return gpu === 'auto' ? [variant('cuda'), variant('vulkan')] : [variant(gpu)]
+/** In the order in which they are tried. Throws `model.load_failed` when none is published for the platform. */
+export function packagesFor(gpu: GpuChoice, { system, architecture }: Platform): string[] {
+  const platform = `${SYSTEMS[system] ?? system}-${ARCHITECTURES[architecture] ?? architecture}`
+  const published = PACKAGES[platform]
+  if (published === undefined)
+    throw new BatonError(
+      'model.load_failed',
+      `llama.cpp is not available for ${system} ${architecture}: use --engine sim, or an upstream`,
+    )
+  const names = gpu === false ? [published.cpu] : variantsOf(published, gpu)
+  if (names.length === 0) {
+    const others = Object.keys(published.gpu)
+    const instead = ['off', ...others].map((name) => `--gpu ${name}`).join(' or ')
+    throw new BatonError(
+      'model.load_failed',
+      `llama.cpp for --gpu ${gpu} is not available for ${system} ${architecture}: use ${instead}`,
+    )
+  }
+  return names.map((name) => `@node-llama-cpp/${name}`)
+}
+
+function variantsOf({ gpu }: Packages, wanted: Exclude<GpuChoice, false>): string[] {
+  if (wanted === 'auto') return Object.values(gpu)
+  const name = gpu[wanted]
+  return name === undefined ? [] : [name]
 }
 
 function packageRoot(name: string): string | undefined {

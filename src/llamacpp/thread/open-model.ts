@@ -1,5 +1,6 @@
 /** Opens a model so that it is ready to compute: library, context, layout of its KV, shape of its steps. */
 import { BatonError } from '../../base/index.ts'
+import { contextFault, memoryForContexts } from '../model/context-memory.ts'
 import { inspectModelFile } from '../model/model-file.ts'
 import { EmbeddingContext } from '../native/embedding-context.ts'
 import { findLibraries } from '../native/library-files.ts'
@@ -45,6 +46,7 @@ export function openModel(config: LlamaCppConfig): OpenModel {
     const contextLength =
       config.contextSize ?? Math.min(api.trainContext(model), CONTEXT_DEFAULT_MAX)
     const kvType = KV_TYPES[config.kvType]
+    checkMemory(config, contextLength, file.kvElements)
     const settings = { ...config, contextLength, kvType }
     const tried = { isExact: config.batching !== 'throughput', dropsTokens: true }
     session = new LlamaSession(api, model, { ...settings, ...tried })
@@ -61,6 +63,13 @@ export function openModel(config: LlamaCppConfig): OpenModel {
     api.freeModel(model)
     throw error
   }
+}
+
+/** With a GPU the KV may be in its own memory. */
+function checkMemory(config: LlamaCppConfig, contextLength: number, kvElements?: number): void {
+  if (config.gpu !== false) return
+  const fault = contextFault({ ...config, contextLength }, kvElements, memoryForContexts())
+  if (fault !== null) throw new BatonError('model.load_failed', fault)
 }
 
 interface Shape {
