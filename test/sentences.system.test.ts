@@ -38,6 +38,17 @@ const tlsArgs = (cert: string, key: string, ca: string): string[] => [
 
 /** Environment errors are reported in one line without a stack trace that says what to change. */
 describe('environment errors', () => {
+  it.each(['frontend --port 0', 'worker --engine sim'])(
+    'baton %s with a discovery folder that cannot exist - exit code 2 and the sentence',
+    async (command) => {
+      const path = join(folder, 'missing', 'fleet')
+      const args = [...command.split(' '), '--discovery-dir', path]
+      const { exitCode, printed } = await runBaton(args)
+      expect(exitCode).toBe(2)
+      expect(printed).toContain(`baton: ${path} cannot be used as the folder of a fleet`)
+    },
+  )
+
   it.each([
     ['is not there', join(folder, 'nowhere'), 'ENOENT'],
     ['is a file', PLAIN, 'ENOTDIR'],

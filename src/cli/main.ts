@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
 import { boundOldGeneration, boundYoungGeneration, keepRequestsYoung } from '../os/index.ts'
-import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
+import { EXIT_FAILED, EXIT_MISUSED, exitCodeOf } from '../host/index.ts'
 import { serverOption, serverUrl } from './commands/ask-server.ts'
 import type { KeyFlags } from './commands/keys-command.ts'
 import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr } from './commands/boostr-flags.ts'
@@ -242,9 +242,7 @@ async function main(): Promise<number> {
     const failure = BatonError.from(error)
     console.error(`baton: ${failure.message}`)
     if (failure.code === 'runtime.internal') console.error(failure.cause ?? failure)
-    const isMisused =
-      failure.code === 'config.invalid' || failure.code === 'request.invalid_argument'
-    return isMisused ? EXIT_MISUSED : EXIT_FAILED
+    return exitCodeOf(failure)
   }
 }
 

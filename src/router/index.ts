@@ -60,6 +60,7 @@ export {
 } from './configuration/router-option-table.ts'
 export type { RouterOptionRow } from './configuration/router-option-table.ts'
 export { parseRouterOptions } from './configuration/router-options-json.ts'
+export { hasNoPair } from './load/router-status.ts'
 export type {
   DisaggregationStatus,
   PoolStatus,

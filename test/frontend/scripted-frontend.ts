@@ -130,7 +130,7 @@ export interface ScriptedOptions {
 }
 
 const STATUS = {
-  disaggregation: { state: 'disabled' },
+  disaggregation: { state: 'disabled', unpaired: null },
   warnings: [],
   selfCheck: [],
 } as unknown as RouterStatus

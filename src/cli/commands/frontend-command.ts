@@ -5,7 +5,7 @@ import cluster from 'node:cluster'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import { describeDiscovery } from '../../discovery/index.ts'
-import { EXIT_FAILED, FrontendSiblings, watchShutdownSignals } from '../../host/index.ts'
+import { exitCodeOf, FrontendSiblings, watchShutdownSignals } from '../../host/index.ts'
 import type { AwaitWorkers, FrontendReport, Ping } from '../../host/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
@@ -126,8 +126,9 @@ async function runSibling(
     await running.drain(config.drainSeconds * 1000)
     return 0
   } catch (thrown) {
-    await report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
-    return EXIT_FAILED
+    const error = BatonError.from(thrown)
+    await report({ kind: 'failed', error: error.toValue() })
+    return exitCodeOf(error)
   } finally {
     siblings?.close()
     await stack?.close()

@@ -2,7 +2,7 @@
  * `baton worker`: one engine as a member of a fleet, in a process of its own.
  */
 import { BatonError } from '../../base/index.ts'
-import { EXIT_FAILED, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
+import { exitCodeOf, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
 import type {
   HostedWorkerOptions,
   TracesOfWorkers,
@@ -35,7 +35,7 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   if (warning !== null && process.send === undefined) console.error(warning)
   const first = given === 'auto' ? 'decode' : given
   const created = await engineOrReport(config, first)
-  if (created === null) return EXIT_FAILED
+  if (created instanceof BatonError) return exitCodeOf(created)
   const traces = await workerTraces(config)
   const exitCode =
     given === 'auto'
@@ -99,7 +99,7 @@ function enginesInTurn(
 async function engineOrReport(
   config: ServeConfig,
   mode: DisaggregationMode,
-): Promise<CreatedEngine | null> {
+): Promise<CreatedEngine | BatonError> {
   try {
     return await createEngine(config, mode)
   } catch (thrown) {
@@ -109,7 +109,7 @@ async function engineOrReport(
       process.send?.({ kind: 'failed', error: error.toValue() }, resolve)
     })
     process.disconnect()
-    return null
+    return error
   }
 }
 

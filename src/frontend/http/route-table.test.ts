@@ -44,7 +44,7 @@ describe('RouteTable', () => {
     expect(table.find(head('GET', '/b/x%2Fy'))).toEqual({ route: WHOLE, names: ['x/y'] })
     expect(table.find(head('POST', '/b/x/parts'))).toEqual({ route: PART, names: ['x'] })
     expect(table.find(head('GET', '/b/x/parts/y'))).toEqual({ route: ONE, names: ['x', 'y'] })
-    expect(table.methodsOf('/b/x')).toEqual(['GET'])
+    expect(table.methodsOf('/b/x')).toEqual(['GET', 'HEAD'])
     expect(table.methodsOf('/b/x/parts')).toEqual(['POST'])
     expect(() => table.find(head('POST', '/b/x'))).toThrow('use GET')
     for (const path of ['/b/x/parts/y/z', '/b/x/else', '/b//parts', '/b/x/parts/', '/b/']) {
@@ -59,9 +59,10 @@ describe('RouteTable', () => {
     expect(table.methodsOf('/c')).toEqual([])
   })
 
-  it('another method - 405 with the allowed methods', () => {
-    expect(() => table.find(head('PUT', '/a'))).toThrow('use GET, POST')
-    expect(table.methodsOf('/a/x')).toEqual(['GET', 'DELETE'])
+  it('another method - 405 with the allowed methods, HEAD wherever GET is served', () => {
+    expect(() => table.find(head('PUT', '/a'))).toThrow('use GET, HEAD, POST')
+    expect(() => table.find(head('PUT', '/b/x/parts'))).toThrow('use POST')
+    expect(table.methodsOf('/a/x')).toEqual(['GET', 'HEAD', 'DELETE'])
   })
 
   it('the same method and path twice - is an error in the table', () => {

@@ -51,14 +51,15 @@ export class RouteTable {
     const { methods, names } = found
     const route = methods.get(method) ?? (method === 'HEAD' ? methods.get('GET') : undefined)
     if (route !== undefined) return { route, names }
-    const allowed = [...methods.keys()].join(', ')
+    const allowed = namesOf(methods).join(', ')
     const text = `${method} is not allowed here, use ${allowed}`
     throw new BatonError('request.method_not_allowed', text, { data: { allowed } })
   }
 
   /** The methods of a path; empty when there is no such path. */
   methodsOf(path: string): readonly string[] {
-    return [...(this.#lookUp(path)?.methods.keys() ?? [])]
+    const found = this.#lookUp(path)
+    return found === null ? [] : namesOf(found.methods)
   }
 
   #lookUp(path: string): Found | null {
@@ -109,4 +110,9 @@ function decoded(name: string): string {
   } catch {
     return name
   }
+}
+
+/** Whatever answers GET answers HEAD, too. */
+function namesOf(methods: Methods): string[] {
+  return [...methods.keys()].flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]))
 }

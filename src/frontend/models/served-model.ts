@@ -8,6 +8,7 @@ import { BatonError } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
 import { modelDifferences, modelFactsOf } from '../../request/index.ts'
 import type { EngineFeature, ModelDifference, ModelFacts, WorkerCard } from '../../request/index.ts'
+import { hasNoPair } from '../../router/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import type { WorkerLinks } from './worker-links.ts'
@@ -269,8 +270,7 @@ export class ServedModel {
     const modes = new Set([...this.#cards.values()].map((card) => card.mode))
     if (!modes.has('agg') && !modes.has('decode')) return 'there is no decode worker'
     if (!modes.has('agg') && !modes.has('prefill')) return 'there is no prefill worker'
-    const { unpaired } = this.router.status().disaggregation
-    if (unpaired && unpaired.prefill === unpaired.prefillAll) {
+    if (hasNoPair(this.router.status().disaggregation.unpaired)) {
       return 'no prefill worker has a decode worker in its domain (required topology)'
     }
     return 'its workers cannot accept requests now'

@@ -13,7 +13,7 @@ import type {
   WorkerObserver,
 } from '../../worker/index.ts'
 import { DEFAULT_SHUTDOWN } from '../../worker/index.ts'
-import { EXIT_FAILED, EXIT_IN_HASTE } from '../process/exit-codes.ts'
+import { EXIT_IN_HASTE, exitCodeOf } from '../process/exit-codes.ts'
 import { createLogger } from '../observe/frontend-log.ts'
 import type { LogLevel } from '../observe/frontend-log.ts'
 import type { Logger } from 'pino'
@@ -178,8 +178,12 @@ class WorkerProcessLife {
       return null
     } catch (thrown) {
       if (this.#isStopping) return await this.#ended
-      await this.#report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
-      return EXIT_FAILED
+      const error = BatonError.from(thrown)
+      await this.#report({ kind: 'failed', error: error.toValue() })
+      // A parent prints the error itself.
+      const isAlone = process.send === undefined && this.#options.report === undefined
+      if (isAlone) process.stderr.write(`baton: ${error.message}\n`)
+      return exitCodeOf(error)
     }
   }
 

@@ -23,6 +23,7 @@ import { prefillsWithoutPartner, unpairedOf } from './topology-pairs.ts'
 import { goalsOfClass } from '../decide/goals-left.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
+import { hasNoPair } from '../load/router-status.ts'
 import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
 import type { Refusal, Selection } from '../decide/selection.ts'
 import { mergeTopology } from '../configuration/topology.ts'
@@ -77,8 +78,7 @@ export class PrefillRouter implements RequestService {
   #hasNoPair(): boolean {
     const { config } = this.#options
     if (config.topology?.enforcement !== 'required' || config.conditional.enabled) return false
-    const unpaired = unpairedOf(this.#options)
-    return unpaired !== null && unpaired.prefill === unpaired.prefillAll
+    return hasNoPair(unpairedOf(this.#options))
   }
 
   /** The refusal that `send` would give because the queue is full, whatever the prompt; null if there is none yet. */

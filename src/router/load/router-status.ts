@@ -79,6 +79,10 @@ export interface Unpaired {
   readonly decodeAll: number
 }
 
+/** Whether no prefill worker has a decode worker in its domain. */
+export const hasNoPair = (unpaired: Unpaired | null): boolean =>
+  unpaired !== null && unpaired.prefill === unpaired.prefillAll
+
 export interface DisaggregationStatus {
   readonly state: PrefillState
   readonly enforced: boolean

@@ -7,6 +7,7 @@ import type { WorkerCard } from '../../request/index.ts'
 import type { RankRow } from './rank-table.ts'
 import type { DisaggregationStatus, PoolStatus, RankStatus } from './router-status.ts'
 import type { RouterStatus, Unpaired } from './router-status.ts'
+import { hasNoPair } from './router-status.ts'
 
 export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
   const warnings: string[] = []
@@ -148,7 +149,7 @@ function checkDisaggregation(
 function pairWarnings(unpaired: Unpaired | null): string[] {
   if (unpaired === null) return []
   const { prefill, prefillAll, decode, decodeAll } = unpaired
-  if (prefill === prefillAll) {
+  if (hasNoPair(unpaired)) {
     return [
       'no prefill worker has a decode worker in its domain (topology, required): requests with two legs are refused; see --topology of the workers',
     ]
