@@ -174,7 +174,7 @@ const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSession
 
 const DEADLINE_DEFAULTS: StageDeadlines = {
   queueMs: 30_000,
-  overloadWaitMs: 500,
+  overloadWaitMs: 350,
   prefillMs: 150_000,
   firstTokenMs: 120_000,
   streamIdleMs: 120_000,

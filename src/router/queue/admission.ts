@@ -72,7 +72,10 @@ export class Admission {
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null = null) {
     this.#router = router
     this.#clock = clock
-    this.#flow = new FlowMeter(() => router.endedCount)
+    this.#flow = new FlowMeter(
+      () => router.endedCount,
+      () => this.#queue.requests,
+    )
     this.#next = next
     this.#room = new PoolRoom(router, clock, next)
     next?.onCapacity(() => this.#drain())

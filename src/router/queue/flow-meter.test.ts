@@ -63,6 +63,28 @@ describe('FlowMeter', () => {
     }
   })
 
+  /** Twice the capacity, then one window in which by chance as few arrive as are sent. */
+  function quietWindow(waiting: number): FlowMeter {
+    const meter = new FlowMeter(
+      () => 0,
+      () => waiting,
+    )
+    run(meter, { fromMs: 0, untilMs: 6000, come: 8, go: 4 })
+    run(meter, { fromMs: 6000, untilMs: 6750, come: 4, go: 4 })
+    return meter
+  }
+
+  it('overload - one window without excess does not end it while requests wait', () => {
+    expect(quietWindow(3).isOverloaded(6750)).toBe(true)
+    expect(quietWindow(0).isOverloaded(6750)).toBe(false)
+  })
+
+  it('overload - ends after some windows without excess, even if requests always wait', () => {
+    const meter = quietWindow(3)
+    run(meter, { fromMs: 6750, untilMs: 12_000, come: 4, go: 4 })
+    expect(meter.isOverloaded(12_000)).toBe(false)
+  })
+
   it('clients that send as fast as their requests end - no overload, although none is sent', () => {
     let ended = 0
     const meter = new FlowMeter(() => ended)

@@ -3,14 +3,20 @@
  *
  * A burst that the pool works off is no overload, and neither are a hundred clients that each wait for their reply
  * before the next request (a closed loop: arrivals equal completions). Overload means that in two consecutive windows
- * more requests arrived than were sent or completed; it ends when arrivals no longer exceed them. A window is as long
- * as it takes for a few requests to arrive: a pool that serves one request per second is overloaded by two.
+ * more requests arrived than were sent or completed. A window is as long as it takes for a few requests to arrive: a
+ * pool that serves one request per second is overloaded by two.
+ *
+ * Overload ends when arrivals no longer exceed completions. While requests wait, this must be true for several
+ * windows: at twice the capacity it is often true by chance for one, and until the overload was noticed again the
+ * queue would grow without its limit.
  */
 const SPAN_MS = 750
 /** Two windows of 12 s: fewer than four requests in 12 s are never called overload. */
 const SPANS_MAX = 32
 /** Overload: arrivals exceed this many times the sent requests plus one. */
 const EXCESS = 1.2
+/** Windows without excess after which an overload is over although requests wait. */
+const CALM_WINDOWS = 4
 /** Fewer arrivals in a window are not significant. */
 const ARRIVALS_MIN = 4
 
@@ -29,12 +35,14 @@ export class FlowMeter {
   /** Number of spans over which the rate is measured. */
   #spans = 2
   readonly #endedCount: () => number
+  readonly #waitingCount: () => number
   /** Value of `endedCount` at the start of this span. */
   #endedBefore = 0
 
-  /** `endedCount`: total number of requests of the pool that have ended. */
-  constructor(endedCount: () => number = () => 0) {
+  /** `endedCount`: total number of requests of the pool that have ended. `waitingCount`: how many are queued now. */
+  constructor(endedCount: () => number = () => 0, waitingCount: () => number = () => 0) {
     this.#endedCount = endedCount
+    this.#waitingCount = waitingCount
   }
 
   arrived(nowMs: number): void {
@@ -90,10 +98,16 @@ export class FlowMeter {
     const was = this.#isOverloaded
     this.#isOverloaded = false
     if (window === null || this.#past.length < 2 * window) return
-    // An overload is over when the newest arrivals do not exceed completions, however many came before.
-    const newest = this.#sum(0, Math.ceil(window / 2))
-    if (newest.arrived <= doneIn(newest)) return
+    if (this.#isCalm(Math.ceil(window / 2))) {
+      if (!was || this.#waitingCount() === 0 || this.#isCalm(CALM_WINDOWS * window)) return
+    }
     this.#isOverloaded = was || this.#hasExcess(window)
+  }
+
+  /** Whether the newest arrivals do not exceed completions, however many came before. */
+  #isCalm(spans: number): boolean {
+    const newest = this.#sum(0, spans)
+    return newest.arrived <= doneIn(newest)
   }
 
   /**

@@ -144,10 +144,22 @@ describe.each([
           recoveries.push(await overload(calm, times, 10 * frontends + times + 1000 * i))
         }
         const told = `recovery after ${times} x ${calm.capacity.toFixed(1)}/s: ${recoveries.join(', ')} s`
-        // The time of five consecutive fast answers depends on the arrivals, so single seeds differ.
-        expect(recoveries.reduce((sum, seconds) => sum + seconds, 0) / seeds, told).toBeLessThan(2)
-        expect(Math.max(...recoveries), told).toBeLessThan(3.5)
+        // Arrivals at exactly the capacity are no overload: the queue grows by chance and is not cut.
+        const mean = recoveries.reduce((sum, seconds) => sum + seconds, 0) / seeds
+        expect(times === 1 ? mean : Math.max(...recoveries), told).toBeLessThan(2)
       }
     }, 240_000)
+
+    // With two frontends and these seeds one had noticed the overload and yielded its places to the other.
+    it.runIf(cost === 'time' && frontends === 2 && outputTokens === 160)(
+      'no frontend keeps the places that another one leaves free because of the overload',
+      async () => {
+        const calm = await measure()
+        for (const seed of [101, 108]) {
+          expect(await overload(calm, 2, seed), `seed ${seed}`).toBeLessThan(2)
+        }
+      },
+      120_000,
+    )
   },
 )
