@@ -1,8 +1,7 @@
-import type { BatonError } from '../../base/index.ts'
-
 /**
  * The exit codes of Baton's processes besides 0, as their supervisor reads them.
  */
+import type { BatonError } from '../../base/index.ts'
 
 /** The process failed to do what it was started for. */
 export const EXIT_FAILED = 1
