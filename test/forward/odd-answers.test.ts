@@ -209,6 +209,23 @@ describe('whole answer', () => {
     }
   })
 
+  it.each([
+    'Cache-Control: a\u0001b',
+    'Cache-Control: a\u0000b',
+    'Content-Disposition: attachment; filename="\u00e9"',
+    'X-RateLimit-\u00e9: 5',
+  ])('the header %j, which cannot be written - is left out', async (header) => {
+    const text = jsonResponse(200, { ok: true }).replace(
+      '\r\n',
+      `\r\n${header}\r\nRetry-After: 7\r\n`,
+    )
+    answer = () => text
+    const seen = await ask(gateway.port, CHAT, WHOLE)
+    expect([seen.status, seen.body.toString()]).toEqual([200, '{"ok":true}'])
+    expect(seen.head).toMatch(/retry-after: 7/i)
+    expect(seen.head).not.toMatch(/disposition|cache-control|ratelimit/i)
+  })
+
   it('429 - is returned with Retry-After and its bytes', async () => {
     answer = () =>
       jsonResponse(429, { error: { message: 'slow down' } }).replace(
@@ -224,6 +241,11 @@ describe('whole answer', () => {
     ['endless headers', `HTTP/1.1 200 OK\r\n${'X: y\r\n'.repeat(20_000)}`],
     ['no HTTP', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    ['no status', 'HTTP/1.1 099 X\r\nContent-Length: 2\r\n\r\n{}'],
+    [
+      'a compressed transfer',
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+    ],
     ['a length that is too long', 'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"a":1}'],
   ])('%s - becomes an error of the API', async (_name, response) => {
     answer = ({ socket }) => {

@@ -124,6 +124,10 @@ describe('ResponseParser', () => {
       `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1'.repeat(2000)}`,
     ],
     ['an endless head', `HTTP/1.1 200 OK\r\nX: ${'a'.repeat(70_000)}`],
+    ['a status below 100', 'HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n'],
+    ['a status above 599', 'HTTP/1.1 600 X\r\nContent-Length: 0\r\n\r\n'],
+    ['another protocol', 'HTTP/1.1 101 X\r\nUpgrade: x\r\n\r\n'],
+    ['a compressed transfer', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n'],
     ['a coding that is not known', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: br\r\n\r\n'],
   ])('%s - is refused', (_name, text) => {
     expect(() => readIn([text])).toThrow(/response is invalid/)

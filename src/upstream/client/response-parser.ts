@@ -131,8 +131,9 @@ export class ResponseParser {
 
   #begin({ version, head }: ParsedHead): void {
     const { status, headers } = head
+    if (status === 101) throw malformed('it switches to another protocol')
     // An interim response: the final one follows.
-    if (status >= 100 && status < 200) return
+    if (status < 200) return
     const connection = headers.get('connection')?.toLowerCase() ?? ''
     this.#isKeptAlive =
       version === '1.1' ? !connection.includes('close') : connection.includes('keep-alive')
@@ -144,7 +145,8 @@ export class ResponseParser {
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     const length = headers.get('content-length')
     if (coding !== undefined && coding !== 'identity') {
-      if (!/(^|[,\s])chunked$/.test(coding)) throw malformed('its transfer coding is not supported')
+      if (!/^(?:identity, *)?chunked$/.test(coding))
+        throw malformed('its transfer coding is not supported')
       this.#state = 'chunk-line'
     } else if (length === undefined) this.#state = 'close'
     else {
@@ -239,8 +241,8 @@ interface ParsedHead {
 
 function parseHead(text: string): ParsedHead {
   const firstEnd = text.indexOf('\n')
-  const match = /^HTTP\/(1\.[01]) (\d{3})(?: |\r?$)/.exec(text.slice(0, firstEnd))
-  if (match === null) throw malformed('it does not start with HTTP/1.1')
+  const match = /^HTTP\/(1\.[01]) ([1-5]\d{2})(?: |\r?$)/.exec(text.slice(0, firstEnd))
+  if (match === null) throw malformed('it does not start with HTTP/1.1 and a status')
   const headers = new Map<string, string>()
   for (let from = firstEnd + 1; from < text.length;) {
     const end = text.indexOf('\n', from)

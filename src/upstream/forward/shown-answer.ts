@@ -14,12 +14,16 @@ const SHOWN = new Set([
   'retry-after',
 ])
 const SHOWN_PREFIX = /^(?:x-ratelimit-|anthropic-ratelimit-|openai-(?:processing|version))/
+const TOKEN = /^[a-z0-9!#$%&'*+.^_`|~-]+$/
+/** Other characters cannot be written into a head, and the client would get no answer at all. */
+const WRITABLE = /^[\t\x20-\x7e]*$/
 const utf8 = new TextDecoder()
 
 export function shownHeaders(headers: ReadonlyMap<string, string>): Record<string, string> {
   const shown: Record<string, string> = {}
   for (const [name, value] of headers) {
-    if (SHOWN.has(name) || SHOWN_PREFIX.test(name)) shown[name] = value
+    const isShown = SHOWN.has(name) || (SHOWN_PREFIX.test(name) && TOKEN.test(name))
+    if (isShown && WRITABLE.test(value)) shown[name] = value
   }
   return shown
 }
