@@ -6,7 +6,7 @@
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  */
 import { MarkerScanner } from '../output/marker-scanner.ts'
-import type { OutputEvent, OutputParser } from '../output/output-event.ts'
+import type { OfferedTool, OutputEvent, OutputParser } from '../output/output-event.ts'
 
 const START = '<|start|>'
 const CHANNEL = '<|channel|>'
@@ -26,6 +26,11 @@ export class HarmonyParser implements OutputParser {
   #header = ''
   #held = ''
   #callIndex = -1
+  readonly #tools: readonly OfferedTool[]
+
+  constructor(tools: readonly OfferedTool[] = []) {
+    this.#tools = tools
+  }
 
   push(text: string): readonly OutputEvent[] {
     const events: OutputEvent[] = []
@@ -95,7 +100,7 @@ export class HarmonyParser implements OutputParser {
   }
 
   #beginMessage(events: OutputEvent[]): void {
-    const recipient = /\bto=functions\.([^\s<]+)/.exec(this.#header)?.[1]
+    const recipient = this.#toolOf(this.#header)
     const channel = /<\|channel\|>\s*(\w+)/.exec(this.#header)?.[1]
     this.#header = ''
     if (recipient !== undefined) {
@@ -103,6 +108,13 @@ export class HarmonyParser implements OutputParser {
       this.#callIndex++
       events.push({ kind: 'tool-call-start', index: this.#callIndex, name: recipient })
     } else this.#kind = channel === 'analysis' ? 'reasoning' : 'text'
+  }
+
+  /** Without the namespace `functions` a recipient is a tool only if it is offered. */
+  #toolOf(header: string): string | undefined {
+    const [, space, name] = /\bto=(functions\.)?([^\s<]+)/.exec(header) ?? []
+    const isTool = space !== undefined || this.#tools.some((tool) => tool.name === name)
+    return isTool ? name : undefined
   }
 
   #endMessage(events: OutputEvent[]): void {

@@ -46,8 +46,6 @@ export const TOOL_CALL_ALIASES: Readonly<Record<string, string>> = {
   qwen3_xml: 'qwen3_coder',
   spark25: 'glm45',
   trinity: 'hermes',
-  // A JSON list of calls, with or without tags.
-  xlam: 'default',
 }
 
 export const REASONING_ALIASES: Readonly<Record<string, string>> = {

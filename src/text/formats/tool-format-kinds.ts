@@ -94,10 +94,15 @@ export const gemmaIn = (open: string, close: string, quote: string): ToolFormat 
 /** The markup of DeepSeek since 3.2, and of models that adopted it; since 4.1 each tag name is preceded by a blank. */
 export const markupOf = (mark: string, blank: '' | ' ', calls: readonly string[]): ToolFormat => {
   const head = `${mark}${blank}`
+  const opening = `<${head}invoke`
   return {
-    sections: calls.map((name) => section(`<${head}${name}>`, `</${head}${name}>`)),
+    // The models sometimes omit the tags of the section.
+    sections: [
+      ...calls.map((name) => section(`<${head}${name}>`, `</${head}${name}>`)),
+      section(opening, null),
+    ],
     innerMarkers: [mark],
-    ...tagged({
+    ...taggedFrom(opening, {
       call: new RegExp(`^<${head}invoke\\s+name="([^"]+)"\\s*/?>$`),
       callEnd: `</${head}invoke>`,
       parameter: new RegExp(
@@ -105,6 +110,7 @@ export const markupOf = (mark: string, blank: '' | ' ', calls: readonly string[]
       ),
       parameterEnd: `</${head}parameter>`,
       trimsLineBreaks: false,
+      sectionEnds: calls.map((name) => `</${head}${name}>`),
     }),
   }
 }

@@ -41,7 +41,7 @@ import {
 const hermes: ToolFormat = { ...jsonIn('<tool_call>', '</tool_call>'), holdsOneObject: true }
 const nemotron = jsonIn('<TOOLCALL>', '</TOOLCALL>')
 const jamba = jsonIn('<tool_calls>', '</tool_calls>')
-const llama3 = jsonIn('<|python_tag|>', null)
+const llama3: ToolFormat = { ...jsonIn('<|python_tag|>', null), isBareAfterText: true }
 /** A JSON list of calls, or, in newer models, one call as `name[ARGS]{…}`. */
 const mistralNamed = jsonOr(
   marked({
@@ -71,12 +71,13 @@ const deepseek: ToolFormat = {
 const dsml = markupOf('｜DSML｜', '', ['function_calls', 'tool_calls'])
 /** The models sometimes omit the opening tag of the section and the closing tag of a value. */
 const QWEN3_CODER: TaggedCallForm = {
-  call: /^<function=([^>\s]+)\s*>$/,
+  call: /^<function=\s*["']?([^>\s"']+)["']?\s*>$/,
   callEnd: '</function>',
-  parameter: /^<parameter=([^>]+)>$/,
+  parameter: /^<parameter=\s*["']?([^>"']+?)["']?\s*>$/,
   parameterEnd: '</parameter>',
   trimsLineBreaks: true,
   valueBreaks: ['<parameter=', '</function>'],
+  sectionEnds: ['</tool_call>'],
 }
 const qwen3Coder: ToolFormat = {
   sections: [...hermes.sections, section('<function=', null)],
@@ -93,11 +94,12 @@ const glm = glmIn('<tool_call>', '</tool_call>')
 const minimax: ToolFormat = {
   sections: [section('<minimax:tool_call>', '</minimax:tool_call>')],
   ...tagged({
-    call: /^<invoke name="([^"]+)"\s*>$/,
+    call: /^<invoke name=["']?([^"'>]+?)["']?\s*>$/,
     callEnd: '</invoke>',
-    parameter: /^<parameter name="([^"]+)"\s*>$/,
+    parameter: /^<parameter name=["']?([^"'>]+?)["']?\s*>$/,
     parameterEnd: '</parameter>',
     trimsLineBreaks: true,
+    valueBreaks: ['<parameter name=', '</invoke>'],
   }),
 }
 const kimi: ToolFormat = {
@@ -114,6 +116,14 @@ const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>')
 const anyJson: ToolFormat = {
   ...mistral,
   sections: [hermes, nemotron, jamba, llama3, mistral].flatMap((format) => format.sections),
+}
+/** Also in a fence of Markdown. */
+const FENCE = '```json'
+const xlam: ToolFormat = {
+  ...anyJson,
+  sections: [...anyJson.sections, section(FENCE, '```')],
+  createReader: ({ open, close }, tools) =>
+    anyJson.createReader({ open: open === FENCE ? '' : open, close }, tools),
 }
 /** For an engine that is constrained to one call of an offered tool, without markers. */
 const forced: ToolFormat = {
@@ -202,6 +212,7 @@ const FORMATS: Readonly<Record<string, ToolFormat>> = {
   muse: museCalls,
   inkling: inklingCalls,
   plamo3,
+  xlam,
 }
 
 /** Undefined for an unknown name. `hy_v3:opensource` is Hunyuan with the tags `<tool_calls:opensource>`. */
@@ -232,7 +243,7 @@ export function createToolCallParser(
   tools: readonly OfferedTool[] = [],
   isHeld = false,
 ): OutputParser | null {
-  if (isHarmony(name)) return new HarmonyParser()
+  if (isHarmony(name)) return new HarmonyParser(tools)
   const format = formatOf(name)
   if (format === undefined) return null
   const parser = new ToolCallParser(format, tools, isHeld)
@@ -247,7 +258,9 @@ export function callFormsOf(name: string, tools: readonly OfferedTool[]): readon
   if (format === museCalls) return tools.map((tool) => museCallOf(tool.name))
   if (format === undefined) return []
   const isJson = format.holdsOneObject === true
-  const forms = format.sections.map(({ open, close }) => ({ open, close, isJson }))
+  // A fence may also contain an answer.
+  const sections = format.sections.filter(({ open }) => open !== FENCE)
+  const forms = sections.map(({ open, close }) => ({ open, close, isJson }))
   // Models of this family usually write calls without a marker.
   if (format !== pythonic) return forms
   return [

@@ -65,7 +65,7 @@ export const PYTHON: LiteralLanguage = {
     '(': { ...LIST, close: ')' },
     '{': { close: '}', separator: ':', bareKey: null },
   },
-  quotes: ['"', "'"],
+  quotes: ['"""', "'''", '"', "'"],
   hasQuotedKeys: false,
   wordJson(word) {
     if (Object.hasOwn(CONSTANTS, word)) return CONSTANTS[word] ?? null

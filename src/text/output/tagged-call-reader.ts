@@ -6,6 +6,7 @@
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonScanner } from './json-scanner.ts'
 import type { OfferedTool } from './output-event.ts'
+import { parameterTypes } from './parameter-value.ts'
 import { UnquotedValue } from './unquoted-value.ts'
 
 export interface TaggedCallForm {
@@ -21,6 +22,8 @@ export interface TaggedCallForm {
   readonly valueBreaks?: readonly string[]
   /** Text around calls without meaning. None may be a prefix of another. */
   readonly fillers?: readonly string[]
+  /** Closing tags of a section that may appear without its opening tag. */
+  readonly sectionEnds?: readonly string[]
   /** The end of a tag, if it is not `>`. */
   readonly tagEnd?: string
   /** Decodes a name or key that is escaped in its tag. */
@@ -30,7 +33,6 @@ export interface TaggedCallForm {
 }
 
 const TAG_MAX = 300
-const BARE_CLOSE = '</tool_call>'
 
 export class TaggedCallReader implements CallReader {
   readonly #form: TaggedCallForm
@@ -118,8 +120,8 @@ export class TaggedCallReader implements CallReader {
 
   #takesTag(tag: string, sink: CallSink): boolean {
     if (this.#place === 'between') {
-      // The closing tag of a section may appear without its opening tag.
-      if (this.#isBare && this.#callCount > 0 && tag === BARE_CLOSE) return true
+      const isEnd = this.#form.sectionEnds?.includes(tag) === true
+      if (this.#isBare && this.#callCount > 0 && isEnd) return true
       const written = this.#form.call.exec(tag)?.slice(1).find(isGroup)
       if (written === undefined) return false
       const name = this.#form.decodeName?.(written) ?? written
@@ -164,8 +166,15 @@ export class TaggedCallReader implements CallReader {
     this.#place = 'value'
     sink.arguments(`${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:`)
     this.#isFirstMember = false
-    if (type === undefined) this.#value.beginOf(this.#tools, this.#tool, key, sink)
-    else this.#value.begin(type === 'true' || type === 'string', sink)
+    const isText = type === 'true' || type === 'string'
+    // Models also call values strings that the schema does not allow to be one.
+    const isByTag = type !== undefined && !(isText && this.#isNoText(key))
+    if (isByTag) this.#value.begin(isText, sink)
+    else this.#value.beginOf(this.#tools, this.#tool, key, sink)
+  }
+
+  #isNoText(key: string): boolean {
+    return parameterTypes(this.#tools, this.#tool, key)?.has('string') === false
   }
 
   #readJson(text: string, sink: CallSink): Reading {

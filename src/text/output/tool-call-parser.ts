@@ -23,6 +23,8 @@ export interface ToolFormat {
   readonly holdsOneObject?: boolean
   /** For calls without a marker: whether an output that begins like this may be a call. */
   readonly bare?: (begin: string) => 'yes' | 'no' | 'undecided'
+  /** Such a call may also begin a line after text. */
+  readonly isBareAfterText?: boolean
   /** Creates the reader of a section; `open` is empty for calls without a marker, which must name one of `tools`. */
   createReader(section: ToolSection, tools: readonly OfferedTool[]): CallReader
 }
@@ -41,6 +43,9 @@ type Place =
   | { readonly kind: 'begin' }
   | { readonly kind: 'text' }
   | { readonly kind: 'section'; readonly section: OpenSection }
+
+/** The beginning of a call without a marker in a new line. */
+const BARE_LINE = '\n{'
 
 export class ToolCallParser implements OutputParser, CallSink {
   readonly markers: readonly string[]
@@ -62,7 +67,10 @@ export class ToolCallParser implements OutputParser, CallSink {
     this.#format = format
     this.#isHeld = isHeld
     this.#tools = tools
-    this.#openings = new MarkerScanner(format.sections.map((section) => section.open))
+    const openings = format.sections.map((section) => section.open)
+    this.#openings = new MarkerScanner(
+      format.isBareAfterText === true ? [...openings, BARE_LINE] : openings,
+    )
     this.#place = { kind: format.bare === undefined ? 'text' : 'begin' }
     this.markers = [
       ...format.sections.flatMap(({ open, close }) => (close === null ? [open] : [open, close])),
@@ -146,6 +154,12 @@ export class ToolCallParser implements OutputParser, CallSink {
       this.#held = scan.held
       return false
     }
+    if (scan.marker === BARE_LINE) {
+      this.#text(`${scan.before}\n`)
+      this.#held = `{${scan.after}`
+      this.#place = { kind: 'begin' }
+      return true
+    }
     this.#text(scan.before)
     this.#held = scan.after
     const close = this.#format.sections.find(({ open }) => open === scan.marker)?.close ?? null
@@ -169,12 +183,22 @@ export class ToolCallParser implements OutputParser, CallSink {
       this.#held = this.#held.slice(close.length)
       this.#endSection(section, close)
     } else if (close === null && !section.reader.isInArguments) this.#endSection(section, '')
-    else if (close?.startsWith(this.#held) === true) return false
+    else if (this.#opensAnother(section)) {
+      // Models sometimes write the opening tag for the closing tag.
+      if (this.#held.startsWith(section.open)) this.#endSection(section, '')
+      else return false
+    } else if (close?.startsWith(this.#held) === true) return false
     else {
       section.isLost = true
       if (!section.reader.isInArguments) section.reader.end(this, '')
     }
     return true
+  }
+
+  /** Behind a call the section's opening tag follows, or may follow. */
+  #opensAnother({ open, callsBefore, reader }: OpenSection): boolean {
+    if (open === '' || this.#callCount === callsBefore || reader.isInArguments) return false
+    return this.#held.startsWith(open) || open.startsWith(this.#held)
   }
 
   /** Invalid JSON in arguments stays as the model wrote it; other invalid content becomes text. */
