@@ -14,6 +14,8 @@ export interface ForwardedRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
+  /** The client asked for a stream. Absent: not known. */
+  readonly isStream?: boolean
   /** The request body for a prefill leg (one token), streamed or not. Absent: the request cannot be split into legs. */
   readonly prefillBody?: (isStreamed?: boolean) => Uint8Array
   readonly sink: ForwardSink

@@ -112,6 +112,7 @@ function runForward(
       path: query === '' ? path : `${path}?${query}`,
       headers: forwardHeaders(http.headers, record),
       body: body.bytes(changes),
+      isStream: body.isStream,
       ...(body.isDividable
         ? { prefillBody: (isStreamed = false) => body.prefillBytes(changes, isStreamed) }
         : {}),

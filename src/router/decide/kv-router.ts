@@ -241,6 +241,7 @@ export class KvRouter implements FleetObserver {
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     booking.record = selection.record
     booking.showsSpeed = selection.isForwarded !== true
+    booking.isWhole = selection.isWhole === true
     this.#forecast.predict(booking, tokens, nowMs)
     booking.endsAtFirst = selection.phase === 'prefill'
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
@@ -280,9 +281,11 @@ export class KvRouter implements FleetObserver {
     this.#rows.write(booking.slot)
   }
 
-  /** A request completed with this many output tokens. */
-  served(booking: Booking, tokens: number): void {
-    this.#forecast.served(booking, tokens, this.#clock.nowMs())
+  /** A request completed with this many output tokens, of which the engine counted `usageTokens`. */
+  served(booking: Booking, tokens: number, usageTokens: number | null = null): void {
+    const nowMs = this.#clock.nowMs()
+    if (booking.showsSpeed) this.#forecast.served(booking, tokens, nowMs)
+    else this.#forecast.forwarded(booking, usageTokens, nowMs)
     this.#rows.write(booking.slot)
   }
 

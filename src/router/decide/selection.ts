@@ -45,6 +45,8 @@ export interface Selection {
   readonly isEstimated: boolean
   /** The reply is not one of tokens, so that its times say nothing about the speed of prompts and steps. */
   readonly isForwarded?: boolean
+  /** The reply is forwarded as a whole: its first token cannot be seen. */
+  readonly isWhole?: boolean
   readonly expectedOutputTokens: number | null
   /** Predicted time to the first token; null if there is no prompt to compute or nothing is known about the pool yet. */
   readonly predictedTtftMs: number | null

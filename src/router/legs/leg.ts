@@ -62,6 +62,8 @@ export class Leg implements ReplySink, RequestHandle {
   #bookAt = 1
   #tokensBooked = 0
   #tokensSeen = 0
+  /** Output tokens by the engine's own count. */
+  #usageTokens: number | null = null
   readonly #parts: LegParts
   #handle: RequestHandle | null = null
   #cancelled: 'stop' | 'kill' | null = null
@@ -117,6 +119,7 @@ export class Leg implements ReplySink, RequestHandle {
     if (chunk.finish !== undefined) {
       // A prefill worker may end with a hand-over and no token.
       if (!this.#started && this.#start !== null) this.#reportPhases()
+      this.#usageTokens = chunk.usage?.completionTokens ?? null
       this.#compare(chunk)
       this.#end(null)
     }
@@ -253,7 +256,8 @@ export class Leg implements ReplySink, RequestHandle {
     this.#timer?.cancel()
     this.#timer = null
     const { router, booking } = this.#parts
-    if (error === null && this.#cancelled === null) router.served(booking, this.#tokens)
+    if (error === null && this.#cancelled === null)
+      router.served(booking, this.#tokens, this.#usageTokens)
     router.free(booking)
     this.#parts.onEnd?.(error)
   }

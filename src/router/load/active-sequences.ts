@@ -61,6 +61,8 @@ export class Booking implements InFlight {
   hasPlace = true
   /** False for a forwarded request: its first item may be the whole reply, and its pieces are not tokens. */
   showsSpeed = true
+  /** True for a forwarded request whose reply arrives as a whole; its prefill is not part of the rank's backlog. */
+  isWhole = false
   /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
   firstTokenMs: number | null = null
@@ -69,6 +71,8 @@ export class Booking implements InFlight {
   /** For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step. */
   onArrival: ((elapsedMs: number) => void) | null = null
   atFirst: RankMoment | null = null
+  /** The moment when a forwarded request was sent. */
+  atSent: RankMoment | null = null
   /** Measured times that other frontends have not been told yet. */
   first: FirstTokenSeen | null = null
   served: ServedSeen | null = null

@@ -1,6 +1,6 @@
 /**
- * Predicts the times of a booking when it is made, and learns the rank's rates from the measured times, except those of
- * forwarded requests.
+ * Predicts the times of a booking when it is made, and learns the rank's rates from the measured times. Forwarded
+ * requests show only their total time and, at the end, their number of tokens; see `WholeAnswers`.
  */
 import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
@@ -10,12 +10,14 @@ import { sentPromptOf } from './rank-backlog.ts'
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from './rank-table.ts'
+import { WholeAnswers } from '../rates/whole-answers.ts'
 
 export class RankForecast {
   readonly #table: RankTable
   readonly #rates: RankRates
   readonly #backlog: RankBacklog
   readonly #peers: PeerRequests | null
+  readonly #whole = new WholeAnswers()
 
   constructor(
     table: RankTable,
@@ -46,8 +48,10 @@ export class RankForecast {
       booking.uncachedTokens = tokens
       booking.prefillMs = prompt.ms
       booking.isLong = prompt.isLong
-      backlog.prefillSent(slot, prompt, nowMs)
+      // It is not known when such a prompt is computed; it counts as a running request.
+      if (!booking.isWhole) backlog.prefillSent(slot, prompt, nowMs)
     }
+    if (!booking.showsSpeed) booking.atSent = backlog.at(slot, nowMs)
     backlog.add(slot, promptTokens, nowMs)
   }
 
@@ -60,7 +64,7 @@ export class RankForecast {
     const { prefillMs, slot } = booking
     if (prefillMs === null) return
     booking.prefillMs = null
-    this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
+    if (!booking.isWhole) this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
   }
 
   firstToken(booking: Booking, nowMs: number): void {
@@ -137,6 +141,29 @@ export class RankForecast {
     const seen = { requests, contextTokens, outputTokens: tokens, stepMs, itlMs }
     this.#learnServed(slot, seen)
     booking.served = seen
+  }
+
+  /** A forwarded request completed; `tokens`: output tokens by the server's usage, null if it reported none. */
+  forwarded(booking: Booking, tokens: number | null, nowMs: number): void {
+    const { slot, atSent, sentMs, uncachedTokens } = booking
+    const totalMs = nowMs - sentMs
+    if (booking.freed || atSent === null || tokens === null || tokens < 1 || totalMs <= 0) return
+    if (booking.endsAtFirst || !booking.hasPlace || !this.#hasPlaces(slot)) return
+    const now = this.#backlog.at(slot, nowMs)
+    const requests = (now.requestMs - atSent.requestMs) / totalMs
+    const contextTokens = (now.contextMs - atSent.contextMs) / totalMs
+    // The equations are those of the average rank.
+    const factor = this.#rates.prefillFactor[slot] as number
+    const whole = { uncachedTokens, outputTokens: tokens, requests, totalMs: totalMs / factor }
+    const parts = this.#whole.split(whole)
+    if (parts === null) return
+    const ttftMs = factor * parts.ttftMs
+    const itlMs = parts.itlMs === null ? null : factor * parts.itlMs
+    if (uncachedTokens > 0)
+      this.#learnFirst(slot, uncachedTokens, { elapsedMs: ttftMs, waitMs: 0, stepMs: 0 })
+    if (itlMs === null) return
+    const seen = { requests, contextTokens, outputTokens: tokens, stepMs: itlMs, itlMs }
+    this.#learnServed(slot, seen)
   }
 
   freed(booking: Booking, nowMs: number): void {

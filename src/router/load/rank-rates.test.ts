@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../base/index.ts'
-import { FadingFit } from './fading-fit.ts'
+import { FadingFit } from '../rates/fading-fit.ts'
 import { RankRates } from './rank-rates.ts'
 
 describe('FadingFit', () => {

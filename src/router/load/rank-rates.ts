@@ -8,9 +8,9 @@
  * the rates that its ranks report themselves. Predictions are compared with the measured times.
  */
 import type { EnginePace } from '../../request/index.ts'
-import { FadingFit, PULL } from './fading-fit.ts'
-import { RankFactors } from './rank-factors.ts'
-import { StartingPaces } from './starting-paces.ts'
+import { FadingFit, PULL } from '../rates/fading-fit.ts'
+import { RankFactors } from '../rates/rank-factors.ts'
+import { StartingPaces } from '../rates/starting-paces.ts'
 
 const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
 /**

@@ -7,7 +7,7 @@
  * avoid them, and otherwise nothing would show that they are fast again.
  */
 import type { WorkerId } from '../../base/index.ts'
-import { FadingFit } from './fading-fit.ts'
+import { FadingFit } from '../rates/fading-fit.ts'
 
 const FADE = 0.98
 const FLOOR_MS = 1
