@@ -2,7 +2,8 @@
  * Room `os`: access to the operating system.
  *
  * Owns the real clock and randomness, the wait for microtasks that a virtual clock needs (`settle`), V8's memory
- * settings, the folder of a process, whether a process is alive, and which addresses are loopback.
+ * settings, the folder of a process, whether a process is alive, which addresses are loopback,
+ * and what a terminal accepts.
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
 export {
@@ -21,3 +22,4 @@ export { makeProcessFolder } from './process-folder.ts'
 export { watchContent } from './watch-content.ts'
 export type { ProcessFolder } from './process-folder.ts'
 export { settle } from './settle.ts'
+export { takesColor, takesEscapes } from './terminal.ts'

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline'
 import type { Interface } from 'node:readline'
 import { BatonError } from '../../base/index.ts'
 import { EXIT_FAILED } from '../../host/index.ts'
+import { takesColor } from '../../os/index.ts'
 import { askServer, serverUrl } from '../commands/ask-server.ts'
 import { explainText } from '../commands/explain-text.ts'
 import type { Explained } from '../commands/explain-text.ts'
@@ -125,7 +126,7 @@ function screenNow(): Screen {
   const { stdout } = process
   return {
     columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
-    hasColor: stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
+    hasColor: takesColor(stdout),
     write: (text) => void stdout.write(text),
   }
 }

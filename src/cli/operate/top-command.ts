@@ -1,11 +1,12 @@
 /**
  * `baton top`: shows the fleet in a terminal and refreshes it. Works over ssh and in a narrow window; without
- * colours when `NO_COLOR` is set or the output is not a terminal.
+ * colours when `NO_COLOR` is set; one screen below the other when the output is no terminal, or a dumb one.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import type { FleetView } from '../../frontend/index.ts'
 import { watchShutdownSignals } from '../../host/index.ts'
+import { takesColor, takesEscapes } from '../../os/index.ts'
 import type { FleetSource } from './fleet-source.ts'
 import { topScreen } from './top-screen.ts'
 import type { Screen } from './top-screen.ts'
@@ -25,7 +26,7 @@ const OTHER_SCREEN = '\u001B[?1049h\u001B[?25l'
 const FIRST_SCREEN = '\u001B[?25h\u001B[?1049l'
 
 export async function runTop(options: TopOptions): Promise<number> {
-  const isLive = process.stdout.isTTY && !options.once && !options.json
+  const isLive = takesEscapes(process.stdout) && !options.once && !options.json
   const signals = watchShutdownSignals({ onSecond: () => undefined })
   const over = new AbortController()
   void signals.first.then(() => over.abort())
@@ -75,7 +76,7 @@ function screenOf(isLive: boolean): Screen {
   return {
     columns: Number(process.env['COLUMNS'] ?? '') || (size.columns ?? 100),
     rows: isLive ? (size.rows ?? 40) : Number.MAX_SAFE_INTEGER,
-    hasColor: process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '',
+    hasColor: takesColor(process.stdout),
   }
 }
 

@@ -8,6 +8,7 @@ import { writeSync } from 'node:fs'
 import { destination, pino } from 'pino'
 import type { Logger } from 'pino'
 import { roundedMs, withoutKeys } from '../../base/index.ts'
+import { takesColor } from '../../os/index.ts'
 import { logLine } from './log-line.ts'
 import { RequestPhases } from './request-phases.ts'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
@@ -26,7 +27,7 @@ export function createLogger(level: LogLevel): Logger {
 }
 
 function forPeople(): { write(json: string): void } {
-  const hasColor = (process.env['NO_COLOR'] ?? '') === ''
+  const hasColor = takesColor(process.stderr)
   return {
     write: (json) => {
       const line = logLine(json, hasColor)
