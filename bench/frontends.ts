@@ -3,6 +3,11 @@
  * and 2 frontends, and what a frontend costs per 100 idle workers (memory, CPU).
  *
  *   npm run build && npx tsx bench/frontends.ts [--seconds 8] [--rounds 5] [--warm-up 8000] [--workers 100]
+ *     [--streams 128] [--words N] [--tokens 64]
+ *
+ * With `--words 2000 --tokens 2` nearly all work is the frontend's. `bound`: the rate that two free cores allow, from the
+ * CPU time per request; with one frontend it is at most what one core of a frontend serves. Threads of a frontend (garbage
+ * collection, tokenizers) can use the other core, so the bound for one frontend is a little too low.
  *
  * Both servers are up and warm before anything counts, and rounds of the two take turns: what else runs on the machine
  * meets both. The rate at equal CPU is what a second of CPU time of all processes together serves, so it does not depend on
@@ -30,6 +35,9 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     'warm-up': { type: 'string', default: '8000' },
     workers: { type: 'string', default: '100' },
+    streams: { type: 'string', default: '128' },
+    words: { type: 'string' },
+    tokens: { type: 'string', default: '64' },
   },
 })
 const seconds = Number(values.seconds)
@@ -37,8 +45,14 @@ const rounds = Number(values.rounds)
 const workerCount = Number(values.workers)
 const SIM = ['--engine', 'sim', '--sequences', '1024', '--aggregated', '1', '--sim-speedup', '0']
 
-/** 128 streams of 64 tokens at once: most of the work is the frontend's. */
-const STREAMS = WORKLOADS.find(({ name }) => name === 's128') as Workload
+/** By default 128 streams of 64 tokens at once. */
+const STREAMS = ((): Workload => {
+  const s128 = WORKLOADS.find(({ name }) => name === 's128') as Workload
+  const tokens = Number(values.tokens)
+  const words = Number(values.words ?? s128.asked.words)
+  const asked = { ...s128.asked, words, tokens }
+  return { ...s128, concurrency: Number(values.streams), tokens, asked }
+})()
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -54,6 +68,11 @@ function cpuPerRequest({ frontends, workers, parent, clients }: Medians): number
   return frontends + workers + parent + clients
 }
 
+/** Requests per second of two cores, one for each frontend. */
+function boundOf(run: Medians, index: number): number {
+  return Math.min((index + 1) / run.frontends, 2 / cpuPerRequest(run)) * 1e6
+}
+
 async function compareFrontends(): Promise<void> {
   const fleets = [await MeasuredFleet.start(1, SIM), await MeasuredFleet.start(2, SIM)]
   try {
@@ -67,6 +86,10 @@ async function compareFrontends(): Promise<void> {
     const [one, two] = runs.map(medians) as [Medians, Medians]
     print(1, one)
     print(2, two)
+    const bounds = [one, two].map(boundOf)
+    console.log(
+      `bound on two free cores: ${bounds.map((rate) => rate.toFixed(0)).join(' and ')} requests/s, ratio ${(bounds[1]! / bounds[0]!).toFixed(2)}`,
+    )
     const ratio = (a: number, b: number): string => (a / b).toFixed(2)
     console.log(
       `2 frontends / 1: rate ${ratio(two.requestsPerSecond, one.requestsPerSecond)}, rate at equal CPU of all processes ${ratio(cpuPerRequest(one), cpuPerRequest(two))}, CPU of frontends per request ${ratio(two.frontends, one.frontends)}, of the worker ${ratio(two.workers, one.workers)}`,

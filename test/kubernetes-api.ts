@@ -88,10 +88,19 @@ export class KubernetesServer {
 
   /** Expires the history: a watch from an older version gets 410, and open watches are told. */
   expire(): void {
-    this.#events = []
-    this.#oldest = this.#version
+    this.endWith(this.#expired())
+  }
+
+  /** Like `expire`, but the connections stay open. */
+  expireOnly(): void {
+    const line = this.#expired()
+    for (const answer of this.#watches.keys()) answer.write(line)
+  }
+
+  #expired(): string {
+    this.forget()
     const object = { kind: 'Status', code: 410, reason: 'Expired' }
-    this.endWith(`${JSON.stringify({ type: 'ERROR', object })}\n`)
+    return `${JSON.stringify({ type: 'ERROR', object })}\n`
   }
 
   /** Expires the history without telling open watches. */

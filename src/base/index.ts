@@ -6,6 +6,7 @@
  * or in a log.
  * May use: nothing. For: every room.
  */
+export { addressText } from './address-text.ts'
 export { assert, unreachable } from './assert.ts'
 export { BatonError, messageOf } from './baton-error.ts'
 export type { ErrorData, ErrorValue } from './baton-error.ts'

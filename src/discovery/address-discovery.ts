@@ -3,7 +3,7 @@
  * is kept, over which it sends its card and every change. Workers register nowhere; a fleet without changes costs
  * nothing but the heartbeats of its connections.
  */
-import { BatonError } from '../base/index.ts'
+import { addressText, BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
@@ -287,5 +287,5 @@ function newPlace(name: string, address: HostPort): Place {
 }
 
 function nameOf({ host, port }: HostPort): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+  return addressText(host, port)
 }

@@ -120,6 +120,17 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
     expect(lists(api)).toBe(1)
   })
 
+  it('an expired version, and the connection stays open - is followed by a list', async () => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.expireOnly()
+    await until('it lists again', () => lists(api) === 2)
+    api.put('b', 2)
+    await known(pods, 1, 2)
+  })
+
   it('an expired version, reported during the watch or at its start - is followed by a list', async () => {
     const { api, pods } = await startApi()
     api.put('a', 1)

@@ -4,13 +4,13 @@
  * workers are cut, held and slowed down.
  *
  * The seed is printed; `BATON_TEST_CHAOS_SEED=N npm run test:chaos` draws the same list of faults again
- * (chaos-faults.ts says how far a run repeats). Faults begin during at most one minute, with at least one of each
+ * (chaos-faults.ts says how far a run repeats), and `BATON_TEST_CHAOS_STREAMS=N` changes the number of streams. Faults begin during at most one minute, with at least one of each
  * kind; the rest of the run is undisturbed, so its duration is bounded.
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFailed, onTestFinished } from 'vitest'
 import { seededRandom } from '../../src/base/index.ts'
 import { NATS_VERSION } from '../nats/nats-server.ts'
 import { startServer } from '../running-server.ts'
@@ -20,9 +20,10 @@ import { ChaosFleet } from './chaos-fleet.ts'
 import { ask, promptOf, runStreams } from './chaos-streams.ts'
 
 const SEED = Number(process.env.BATON_TEST_CHAOS_SEED ?? 1 + Math.floor(Math.random() * 1e6))
-const STREAMS = 1000
+const STREAMS = Number(process.env.BATON_TEST_CHAOS_STREAMS ?? 1000)
 const CONCURRENCY = 32
 const FAULTS_MS = 60_000
+const STEP_MS = 60_000
 const BOOKED =
   /^baton_frontend_(?:inflight_requests|worker_active_decode_blocks|worker_active_prefill_tokens)(?:\{.*\})? (\S+)$/gm
 
@@ -68,6 +69,19 @@ async function cardsIn(port: number): Promise<readonly string[]> {
   }
 }
 
+/** A step that never ends fails by its name, before the whole test times out. */
+async function within<T>(what: string, step: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`never: ${what}`)), STEP_MS)
+  })
+  try {
+    return await Promise.race([step, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 async function bookedAt(url: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text()
   return [...text.matchAll(BOOKED)].reduce((sum, match) => sum + Number(match[1]), 0)
@@ -81,6 +95,9 @@ describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
     const sharedBefore = inSharedMemory()
     const fleet = await ChaosFleet.start()
     onTestFinished(() => fleet.close())
+    onTestFailed(() => {
+      for (const { kind, baton } of fleet.members) say(`${kind}: ${baton.printed().slice(-600)}`)
+    })
     await until('a stream is served', async () => {
       const [first] = fleet.of('frontend')
       return (await ask(first?.url ?? '', promptOf(0))).isWhole
@@ -99,10 +116,17 @@ describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
     say(`faults: ${JSON.stringify(faults.counts)}`)
     expect(fleet.startFaults).toEqual([])
     for (const { url } of fleet.of('frontend'))
-      await until(`nothing is booked at ${url}`, async () => (await bookedAt(url)) === 0)
-    expect(await fleet.stop('decode', 'prefill')).toEqual(Array.from({ length: 6 }, () => 0))
-    await until('the buckets are empty', async () => (await cardsIn(fleet.nats.port)).length === 0)
-    expect(await fleet.stop('frontend')).toEqual([0, 0, 0])
+      await within(
+        `nothing is booked at ${url}`,
+        until(`nothing is booked at ${url}`, async () => (await bookedAt(url)) === 0),
+      )
+    const workers = await within('workers end', fleet.stop('decode', 'prefill'))
+    expect(workers).toEqual(Array.from({ length: 6 }, () => 0))
+    await within(
+      'the buckets are empty',
+      until('the buckets are empty', async () => (await cardsIn(fleet.nats.port)).length === 0),
+    )
+    expect(await within('frontends end', fleet.stop('frontend'))).toEqual([0, 0, 0])
     expect(fleet.remains()).toEqual([])
     expect(inSharedMemory()).toEqual(sharedBefore)
     expect(Object.keys(faults.counts).toSorted()).toEqual([...new Set(FAULTS)].toSorted())

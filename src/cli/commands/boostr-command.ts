@@ -5,7 +5,7 @@
  * The router connects to all workers, and a prefill worker connects to the decode workers. The side that is
  * connected to is told with `--accept` which ranks it accepts.
  */
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import {
   hostBoostrDecode,
   hostBoostrPrefill,
@@ -87,7 +87,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
         throw error
       },
     )
-    announce('router', rank, `http://${http.host}:${server.port}`)
+    announce('router', rank, `http://${addressText(http.host, server.port)}`)
     return async () => await Promise.all([server.close(HTTP_GRACE_MS), mesh.close()])
   },
   prefill: async (settings, security) => {
@@ -104,7 +104,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
       },
     )
     dial(mesh, decode)
-    announce('prefill', rank, `${mesh.host}:${mesh.port}`)
+    announce('prefill', rank, addressText(mesh.host, mesh.port))
     return () => mesh.close()
   },
   decode: async (settings, security) => {
@@ -118,7 +118,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
         onFault: (thrown) => tellFault('decodeStep', thrown),
       },
     )
-    announce('decode', rank, `${mesh.host}:${mesh.port}`)
+    announce('decode', rank, addressText(mesh.host, mesh.port))
     return () => mesh.close()
   },
 }

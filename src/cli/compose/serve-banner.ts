@@ -1,6 +1,7 @@
 /**
  * What `baton serve` prints when it is up: what is running, and a command to try.
  */
+import { addressText } from '../../base/index.ts'
 import { basename } from 'node:path'
 import { isLoopback } from '../../os/index.ts'
 import { servedModelNames, upstreamUrl } from '../../request/index.ts'
@@ -21,7 +22,7 @@ export function serveBanner(
   frontendPids: readonly number[] = [process.pid],
 ): string {
   const scheme = config.httpTlsCert === null ? 'http' : 'https'
-  const url = `${scheme}://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+  const url = `${scheme}://${addressText(config.host, port)}`
   const [first] = cards
   const model = first === undefined ? '' : (servedModelNames(first.engine)[0] ?? '')
   const body = JSON.stringify({
@@ -76,7 +77,7 @@ function workerLines(cards: readonly WorkerCard[]): string[] {
     .sort((a, b) => order.indexOf(a.mode) - order.indexOf(b.mode))
     .map((card) => {
       const { mode, pid, host, port, workerId } = card
-      const own = host === 'in-process' ? 'in this process' : `${host}:${port}`
+      const own = host === 'in-process' ? 'in this process' : addressText(host, port)
       const where = upstreamUrl(card) ?? own
       return `  worker    ${MODE_NAMES[mode].padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
     })

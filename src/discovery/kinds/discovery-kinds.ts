@@ -5,6 +5,7 @@
  * Owns the list. A new kind is a class that implements `Discovery`, and an entry in each of the four parts of this
  * file; the compiler reports missing ones.
  */
+import { addressText } from '../../base/index.ts'
 import type { BatonError } from '../../base/index.ts'
 import { AddressDiscovery } from '../address-discovery.ts'
 import type { AddressDiscoveryOptions } from '../address-discovery.ts'
@@ -57,7 +58,7 @@ export function describeDiscovery(address: DiscoveryAddress): string {
     case 'file':
       return address.folder
     case 'static':
-      return `static:${address.addresses.map(({ host, port }) => `${host}:${port}`).join()}`
+      return `static:${address.addresses.map(({ host, port }) => addressText(host, port)).join()}`
     case 'nats':
       return `nats://${address.servers.join()} (${address.prefix})`
     case 'kubernetes':
@@ -112,7 +113,7 @@ function addressesOf(text: string, rest: string): readonly HostPort[] {
     .filter((part) => part !== '')
     .map((part) => hostPortOf(text, part))
   if (addresses.length === 0) throw invalid(text, 'the addresses after static: are missing')
-  const names = new Set(addresses.map(({ host, port }) => `${host}:${port}`))
+  const names = new Set(addresses.map(({ host, port }) => addressText(host, port)))
   if (names.size !== addresses.length) throw invalid(text, 'the list contains an address twice')
   return addresses
 }

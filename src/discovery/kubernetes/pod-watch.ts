@@ -108,7 +108,12 @@ export class PodWatch {
     const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
     const { signal } = this.#ending
     const [headMs, silenceMs] = [this.#listMs, WATCH_SILENCE_MS]
-    const status = await this.#api.ask({ path, onOpen, onLine, headMs, silenceMs, signal })
+    const asked = this.#api.ask({ path, onOpen, onLine, headMs, silenceMs, signal })
+    const status = await asked.catch((thrown: unknown) => {
+      // An error event has ended the request.
+      if (this.#version === '') return GONE
+      throw thrown
+    })
     // The version is too old, or was not reached yet by a cluster restored from a backup; a new list is needed.
     if (status !== 200) this.#version = ''
     if (status !== 200 && status !== GONE) throw refusal(status)
@@ -120,9 +125,9 @@ export class PodWatch {
     if (!isRecord(event)) return
     const { type, object } = event
     if (type === 'ERROR') {
-      // After any error, usually 410, a new list is needed.
+      // After any error, usually 410, a new list is needed. A server may keep the connection open afterwards.
       this.#version = ''
-      return
+      throw new Error('the watch has ended with an error event')
     }
     if (type === 'DELETED') this.#pods.delete(keyOf(object))
     else if (type === 'ADDED' || type === 'MODIFIED') this.#take(object)

@@ -1,4 +1,5 @@
 /** The address of a fleet's NATS server as a value: `nats://[USER:PASSWORD@]HOST:PORT[,…][?prefix=…]`. */
+import { addressText } from '../../base/index.ts'
 import type { BatonError } from '../../base/index.ts'
 import { hostPortOf, invalidFor } from '../host-port.ts'
 
@@ -32,7 +33,7 @@ export function parseNatsAddress(text: string, option: string): NatsAddress {
     .slice(at + 1)
     .split(',')
     .map((part) => hostPortOf(withoutSecrets(text), part, NATS_PORT, option))
-    .map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`)
+    .map(({ host, port }) => addressText(host, port))
   const given = new URLSearchParams(query)
   const unknown = [...given.keys()].find((name) => !NATS_PARAMETERS.has(name))
   if (unknown !== undefined) {

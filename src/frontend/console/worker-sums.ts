@@ -1,4 +1,5 @@
 /** Sums over a worker's ranks, for displays of a fleet: the console's page and `baton top`. */
+import { addressText } from '../../base/index.ts'
 import type { RankView, WorkerView } from './fleet-view.ts'
 
 export interface WorkerSums {
@@ -20,7 +21,7 @@ export function workerAddress({
   host,
   port,
 }: Pick<WorkerView, 'upstream' | 'host' | 'port'>): string {
-  return upstream?.replace(/^http:\/\//, '') ?? `${host}:${port}`
+  return upstream?.replace(/^http:\/\//, '') ?? addressText(host, port)
 }
 
 export function workerSums({ ranks, state }: Pick<WorkerView, 'ranks' | 'state'>): WorkerSums {

@@ -3,7 +3,7 @@
  * the KV that no request uses, and the router removes it from its index.
  */
 import { parseClearCache, readJsonObject } from '../../api/index.ts'
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import { disaggregationModeToJson } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
@@ -57,7 +57,7 @@ function named({ workerId, engine, mode, host, port }: WorkerCard): Record<strin
   const role = disaggregationModeToJson(mode)
   return {
     name: `${role}-instance-${workerId}`,
-    endpoint: `${host}:${port}/clear_kv_blocks`,
+    endpoint: `${addressText(host, port)}/clear_kv_blocks`,
     worker_id: workerId,
     model: engine.servedModelName ?? engine.model,
     role,

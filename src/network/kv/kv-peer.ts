@@ -8,7 +8,7 @@
  */
 import type { Socket } from 'node:net'
 
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import {
   KV_PLACED_SUMS,
   KV_UNCHECKED,
@@ -259,7 +259,7 @@ export class KvPeer {
         pull.restart()
       } else {
         const { host, port } = this.#options
-        const text = `the KV connection to ${host}:${port} was lost: ${message}`
+        const text = `the KV connection to ${addressText(host, port)} was lost: ${message}`
         this.#fail(pull, new BatonError('kv.transfer_failed', text, { cause }))
       }
     }

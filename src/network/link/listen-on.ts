@@ -3,7 +3,7 @@
  */
 import type { Server } from 'node:net'
 
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 
 export function listenOn(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -26,7 +26,7 @@ export function listenError(
   const isTaken = error.code === 'EADDRINUSE'
   const text = isTaken
     ? `port ${port} on ${host} is in use: ${remedy}`
-    : `cannot listen on ${host}:${port}: ${error.message}`
+    : `cannot listen on ${addressText(host, port)}: ${error.message}`
   const code = isTaken ? 'host.address_in_use' : 'config.invalid'
   return new BatonError(code, text, { cause: error, data: { host, port } })
 }

@@ -1,7 +1,7 @@
 /**
  * Asks a worker with a known address one or several questions over a short connection with the usual authentication.
  */
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import { CARD_NEWS, decodeAnswer, encodeAsk, TAG, tagName } from '../../wire/index.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import { dialWire, wireFailure } from '../link/wire-tls.ts'
@@ -84,7 +84,7 @@ export class WorkerConversation {
       return await new Promise<Uint8Array>((resolve, reject) => {
         this.#awaited = { tag, resolve, reject }
         timer = setTimeout(() => {
-          const text = `no ${tagName(tag)} from ${host}:${port} within ${timeoutMs} ms`
+          const text = `no ${tagName(tag)} from ${addressText(host, port)} within ${timeoutMs} ms`
           reject(new BatonError('transport.connection_timeout', text))
         }, timeoutMs)
         write(wire)
@@ -108,7 +108,7 @@ export class WorkerConversation {
         if (this.#isOpen) this.#listener?.onClosed(reason)
       }
       const timer = setTimeout(() => {
-        const text = `no connection to ${host}:${port} within ${timeoutMs} ms`
+        const text = `no connection to ${addressText(host, port)} within ${timeoutMs} ms`
         fail(new BatonError('transport.connection_timeout', text))
         this.close()
       }, timeoutMs)

@@ -9,7 +9,7 @@
  */
 import type { Socket } from 'node:net'
 
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type { GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
@@ -230,7 +230,7 @@ export class WorkerLink {
       this.#onLost(error)
     }
     this.#timer = setTimeout(() => {
-      const text = `no connection to ${host}:${port} within ${connectTimeoutMs} ms`
+      const text = `no connection to ${addressText(host, port)} within ${connectTimeoutMs} ms`
       fail(new BatonError('transport.connection_timeout', text, { data: { connectTimeoutMs } }))
     }, connectTimeoutMs)
     const onError = (error: Error): void => {
