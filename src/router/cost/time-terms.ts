@@ -26,7 +26,8 @@ export const TIME_TERMS = [
     role: 'add',
     weight: WAITING,
     help: 'until the batch has a free place and the prompts queued before this one are computed',
-    of: (candidate) => (candidate.tracksPrefill ? candidate.waitMs + candidate.placeMs : 0),
+    // A prompt that was computed elsewhere waits for a place, too.
+    of: (candidate) => (candidate.tracksPrefill ? candidate.waitMs : 0) + candidate.placeMs,
   },
   {
     name: 'step',

@@ -75,6 +75,8 @@ class Twins {
     const hints: RoutingHints = {
       ...(this.#below(3) === 0 ? { sessionId: `s${this.#below(10)}` } : {}),
       ...(this.#below(4) === 0 ? { expectedOutputTokens: this.#below(300) } : {}),
+      // As for a decode leg: the prompt was computed elsewhere.
+      ...(this.#below(4) === 0 ? { overrides: { trackPrefillTokens: false } } : {}),
       ...(this.#below(4) === 0 ? { goals: { ttftMs: 1 + this.#below(200), itlMs: 10 } } : {}),
     }
     return { tokens, hints }
@@ -177,6 +179,33 @@ class Twins {
 }
 
 describe('pricing in milliseconds', () => {
+  it('a prompt that was computed elsewhere - waiting for a place in a full batch costs time', () => {
+    const { router } = buildPool({ cost: 'time', explainCandidates: 2 })
+    // Its steps take as long with one request as with many, so only the wait differs.
+    const pace = {
+      promptMs: 10,
+      promptTokenMs: 0.1,
+      stepMs: 10,
+      stepRequestMs: 0,
+      stepContextTokenMs: 0,
+    }
+    const engine = { kvCacheBlockSize: 16, maxNumSeqs: 2, pace }
+    for (const id of [1, 2]) router.workerJoined(card(id, 'agg', { engine }))
+    const overrides = { trackPrefillTokens: false }
+    const full = workerIdOf(1)
+    for (let i = 0; i < 3; i++) {
+      const pinned = select(router, 64, { overrides, decodeWorkerId: full })
+      if (pinned.kind === 'refused') throw pinned.error
+      router.book(pinned)
+    }
+    const chosen = select(router, 64, { overrides })
+    if (chosen.kind === 'refused') throw chosen.error
+    expect(chosen.workerId).toBe(workerIdOf(2))
+    const [other, first] = chosen.record.candidates.map(({ terms }) => terms['queue'] ?? 0)
+    expect(first).toBeGreaterThan(2 * (other ?? 0))
+    expect(first).toBeGreaterThan(0)
+  })
+
   it.each([1, 2, 3, 4, 5, 6, 7, 8])(
     'random fleet %i - every choice is that of all terms',
     (seed) => {

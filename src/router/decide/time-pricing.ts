@@ -42,6 +42,13 @@ export function fillTimeCosts(
     const contexts = cells[at + ROW.contextTokens] as number
     const active = cells[at + ROW.active] as number
     let cost = costs[i] as number
+    const places = cells[at + ROW.places] as number
+    const excess = active + 1 - places
+    let place = 0
+    if (places > 0 && excess >= -4) {
+      const full = stepMs + stepMsPerRequest * places + stepMsPerContextToken * contexts
+      place = (expectedExcess(excess) * rates.outputTokens * pace * full) / places
+    }
     if (trackPrefill) {
       const uncached = Math.max(promptTokens - (device[slot] as number) * blockSize, 0)
       const start = speed * prefillMs
@@ -64,13 +71,6 @@ export function fillTimeCosts(
         running > 0
           ? pace * (stepMs + stepMsPerRequest * running + stepMsPerContextToken * contexts)
           : 0
-      const places = cells[at + ROW.places] as number
-      const excess = active + 1 - places
-      let place = 0
-      if (places > 0 && excess >= -4) {
-        const full = stepMs + stepMsPerRequest * places + stepMsPerContextToken * contexts
-        place = (expectedExcess(excess) * rates.outputTokens * pace * full) / places
-      }
       const apart = held > 0 ? tokens : start + tokens
       const first = opened - held
       const delayed = join * first * tokens + (1 - join) * held * apart
@@ -85,7 +85,7 @@ export function fillTimeCosts(
         costs[i] = cost
         continue
       }
-    }
+    } else cost += WAITING * place
     if (decodes) {
       const beside = running + 1
       const step =
