@@ -17,22 +17,31 @@ const FORMAT_CHECKS: Readonly<Record<string, (text: string) => boolean>> = {
   hostname: (text) => z.hostname().safeParse(text).success,
   ipv4: (text) => z.ipv4().safeParse(text).success,
   ipv6: (text) => z.ipv6().safeParse(text).success,
+  uri: (text) => z.url().safeParse(text).success && !/[^!-~]|%(?![0-9A-F]{2})/.test(text),
   uuid: (text) => z.uuid().safeParse(text).success,
 }
 
 describe('strings of a schema to grammar', () => {
-  it.each(['date', 'time', 'date-time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid'])(
-    'format %s - its form is kept',
-    (format) => {
-      const own = language({ type: 'string', format })
-      const isValid = FORMAT_CHECKS[format] ?? (() => false)
-      const { random } = seededDraw(format)
-      for (let i = 0; i < 50; i++) {
-        const value: unknown = JSON.parse(own.draw(random))
-        expect([value, isValid(String(value))]).toEqual([value, true])
-      }
-    },
-  )
+  it.each([
+    'date',
+    'time',
+    'date-time',
+    'duration',
+    'email',
+    'hostname',
+    'ipv4',
+    'ipv6',
+    'uri',
+    'uuid',
+  ])('format %s - its form is kept', (format) => {
+    const own = language({ type: 'string', format })
+    const isValid = FORMAT_CHECKS[format] ?? (() => false)
+    const { random } = seededDraw(format)
+    for (let i = 0; i < 50; i++) {
+      const value: unknown = JSON.parse(own.draw(random))
+      expect([value, isValid(String(value))]).toEqual([value, true])
+    }
+  })
 
   it.each([
     [0, 250],
@@ -53,6 +62,21 @@ describe('strings of a schema to grammar', () => {
     }
     if (minLength > 0) expect(has(minLength - 1)).toBe(false)
     if (maxLength === most) expect(has(maxLength + 1)).toBe(false)
+  })
+
+  it('URIs - with the lengths that Pydantic asks for, and what it writes', () => {
+    const own = language({ type: 'string', format: 'uri', minLength: 1, maxLength: 2083 })
+    for (const text of [
+      'https://example.com',
+      'http://a.example.org:8080/x/y.html?q=a%20b&r=1#top',
+      'mailto:someone@example.com',
+      'urn:isbn:0451450523',
+    ]) {
+      expect([text, own.has(JSON.stringify(text))]).toEqual([text, true])
+    }
+    for (const text of ['', 'example', 'https://', 'http://exa mple.com', 'https://a.com/%zz']) {
+      expect([text, own.has(JSON.stringify(text))]).toEqual([text, false])
+    }
   })
 
   it('an unknown format, or one that does not fit the length - is only descriptive', () => {

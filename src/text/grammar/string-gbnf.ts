@@ -19,6 +19,8 @@ const ITEMS_MAX = 1000
 const LENGTH_MAX = 100_000
 const LABEL = '[a-z0-9]{1,20}(-[a-z0-9]{1,20}){0,3}'
 const HOST = String.raw`${LABEL}(\.${LABEL}){0,3}\.[a-z]{2,10}`
+/** A character of a path, query or fragment. */
+const URI_CHAR = String.raw`([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-F]{2})`
 const BYTE = String.raw`(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])`
 
 /**
@@ -34,6 +36,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   hostname: HOST,
   ipv4: String.raw`${BYTE}(\.${BYTE}){3}`,
   ipv6: '[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}',
+  uri: String.raw`([a-z][a-z0-9]{1,9}://${HOST}(:([1-9]\d{0,3}|[1-5]\d{4}))?([/?]${URI_CHAR}*)?|(mailto|urn|tel|data):${URI_CHAR}+)(#${URI_CHAR}*)?`,
   uuid: '[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}',
 }
 
