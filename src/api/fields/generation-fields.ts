@@ -9,7 +9,7 @@ import { given } from './plain-fields.ts'
 import { fieldsSchema, recordSchema } from './record-schema.ts'
 
 export const CHOICES_MAX = 128
-const STOPS_MAX = 32
+export const STOPS_MAX = 32
 const PROMPT_LOGPROBS_MAX = 20
 const MAX_U32 = 0xffffffff
 

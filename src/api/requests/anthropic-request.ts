@@ -3,7 +3,7 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { z } from 'zod'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
-import { invalid } from '../fields/generation-fields.ts'
+import { invalid, STOPS_MAX } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
@@ -46,6 +46,7 @@ const tool = z.looseObject({
   type: z.literal('custom', 'server tools are not supported').nullish(),
   description: z.string().optional(),
   input_schema: fieldsSchema,
+  strict: z.boolean().nullish(),
 })
 
 const outputFormat = z.looseObject({
@@ -101,7 +102,10 @@ export const anthropicMessagesSchema = z.strictObject({
   temperature: z.number().min(0).max(1).optional(),
   top_p: z.number().min(0).max(1).optional(),
   top_k: z.int().min(-1).optional(),
-  stop_sequences: z.array(z.string().min(1)).optional(),
+  stop_sequences: z
+    .array(z.string().min(1))
+    .max(STOPS_MAX, `must be at most ${STOPS_MAX} texts`)
+    .optional(),
   stream: z.boolean().optional(),
   metadata: fieldsSchema.optional(),
   service_tier: z.string().optional(),
@@ -179,7 +183,8 @@ function promptBody(fields: PromptFields): Record<string, unknown> {
     model: fields.model,
     messages,
     tools: tools.length === 0 ? undefined : tools.map(chatTool),
-    tool_choice: tools.length === 0 ? undefined : toolChoice(choice),
+    // Without tools a call cannot be forced, which is refused.
+    tool_choice: tools.length === 0 && choice?.type === 'auto' ? undefined : toolChoice(choice),
     reasoning_effort: effortOf(fields.output_config?.effort),
     // A last message of the assistant is the beginning of its answer.
     continue_final_message: messages.at(-1)?.['role'] === 'assistant' ? true : undefined,
@@ -191,8 +196,8 @@ function promptBody(fields: PromptFields): Record<string, unknown> {
   })
 }
 
-function chatTool({ name, description, input_schema }: z.infer<typeof tool>): unknown {
-  return { type: 'function', function: { name, description, parameters: input_schema } }
+function chatTool({ name, description, input_schema, strict }: z.infer<typeof tool>): unknown {
+  return { type: 'function', function: { name, description, parameters: input_schema, strict } }
 }
 
 function toolChoice(choice: PromptFields['tool_choice']): unknown {

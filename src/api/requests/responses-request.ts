@@ -11,6 +11,7 @@ import { nameInSpace, offeredTools, toolSchema } from '../fields/offered-tools.t
 import type { OwnTool, ToolPlace } from '../fields/offered-tools.ts'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
+import { withFieldNames } from '../fields/renamed-fault.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema, metadataSchema } from '../fields/record-schema.ts'
@@ -186,10 +187,27 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   const unknownName = fields.include?.find((name) => !INCLUDES.includes(name))
   if (unknownName !== undefined) throw unsupported(`include: ${unknownName}`)
   const { tools, places: toolPlaces } = offeredTools(fields.tools ?? [])
-  const chat = parseChatRequest(chatBody(fields, tools, own['nvext']))
+  const { messages, places } = messagesOf(fields)
+  const chat = withFieldNames(
+    (param) => ownName(param, places),
+    () => parseChatRequest(chatBody(fields, messages, tools, own['nvext'])),
+  )
   const custom = tools.filter(({ type }) => type === 'custom')
   const customTools = new Set(custom.map(({ name }) => name))
   return { chat: withOwnName(chat), echo: echoOf(fields), customTools, toolPlaces }
+}
+
+const OWN_NAMES: Readonly<Record<string, string>> = {
+  messages: 'input',
+  reasoning_effort: 'reasoning.effort',
+  max_completion_tokens: 'max_output_tokens',
+}
+
+function ownName(param: string, places: readonly Place[]): string {
+  const [, index, rest = ''] = /^messages\[(\d+)\](.*)$/.exec(param) ?? []
+  const place = places[Number(index)]
+  if (place === undefined) return OWN_NAMES[param] ?? param
+  return place.at + (place.isOutput ? rest.replace('.content', '.output') : rest)
 }
 
 /** `response_format` has another name in this API, which error messages should use. */
@@ -215,12 +233,13 @@ function refuseState(body: Record<string, unknown>): void {
 
 function chatBody(
   fields: ResponsesFields,
+  messages: readonly unknown[],
   tools: readonly OwnTool[],
   nvext: unknown,
 ): Record<string, unknown> {
   return given({
     model: fields.model,
-    messages: messagesOf(fields),
+    messages,
     max_completion_tokens: fields.max_output_tokens,
     temperature: fields.temperature,
     top_p: fields.top_p,
@@ -230,7 +249,11 @@ function chatBody(
       tools.length === 0
         ? undefined
         : tools.map((entry) => ({ type: 'function', function: functionOf(entry) })),
-    tool_choice: tools.length === 0 ? undefined : toolChoice(fields.tool_choice),
+    // Without tools a call cannot be forced, which is refused.
+    tool_choice:
+      tools.length === 0 && fields.tool_choice === 'auto'
+        ? undefined
+        : toolChoice(fields.tool_choice),
     parallel_tool_calls: fields.parallel_tool_calls,
     response_format: responseFormat(fields.text?.format),
     reasoning_effort: fields.reasoning?.effort ?? undefined,
@@ -264,30 +287,53 @@ function responseFormat(asked: z.infer<typeof format> | undefined): unknown {
   }
 }
 
-function messagesOf(fields: ResponsesFields): unknown[] {
+/** The field that a message was made of. */
+interface Place {
+  readonly at: string
+  readonly isOutput: boolean
+}
+
+interface Conversation {
+  readonly messages: readonly unknown[]
+  /** One per message. */
+  readonly places: readonly Place[]
+}
+
+function messagesOf({ instructions, input }: ResponsesFields): Conversation {
   const messages: Record<string, unknown>[] = []
-  if (fields.instructions !== undefined) {
-    messages.push({ role: 'system', content: fields.instructions })
+  const places: Place[] = []
+  const took = (at: string, isOutput = false): void => {
+    if (places.length < messages.length) places.push({ at, isOutput })
   }
-  if (typeof fields.input === 'string') {
-    messages.push({ role: 'user', content: fields.input })
-    return messages
+  if (instructions !== undefined) {
+    messages.push({ role: 'system', content: instructions })
+    took('instructions')
   }
-  for (const entry of fields.input) {
-    if (entry.type === 'reasoning' || isOfHostedTool(entry)) continue
-    if (entry.type === 'function_call') addCall(messages, entry)
-    else if (entry.type === 'custom_tool_call') {
-      addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })
-    } else if (entry.type === 'function_call_output' || entry.type === 'custom_tool_call_output') {
-      messages.push({
-        role: 'tool',
-        // Some templates need an id.
-        tool_call_id: entry['call_id'] ?? entry['id'] ?? 'none',
-        content: partsOf(entry['output']),
-      })
-    } else messages.push({ role: entry['role'], content: partsOf(entry['content']) })
+  if (typeof input === 'string') {
+    messages.push({ role: 'user', content: input })
+    took('input')
+    return { messages, places }
   }
-  return messages
+  input.forEach((entry, index) => {
+    addItem(messages, entry)
+    took(`input[${index}]`, entry.type?.endsWith('_output') === true)
+  })
+  return { messages, places }
+}
+
+function addItem(messages: Record<string, unknown>[], entry: z.infer<typeof itemSchema>): void {
+  if (entry.type === 'reasoning' || isOfHostedTool(entry)) return
+  if (entry.type === 'function_call') addCall(messages, entry)
+  else if (entry.type === 'custom_tool_call') {
+    addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })
+  } else if (entry.type === 'function_call_output' || entry.type === 'custom_tool_call_output') {
+    messages.push({
+      role: 'tool',
+      // Some templates need an id.
+      tool_call_id: entry['call_id'] ?? entry['id'] ?? 'none',
+      content: partsOf(entry['output']),
+    })
+  } else messages.push({ role: entry['role'], content: partsOf(entry['content']) })
 }
 
 function isOfHostedTool({ type }: { readonly type?: string | undefined }): boolean {

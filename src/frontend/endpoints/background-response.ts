@@ -53,7 +53,7 @@ export function answerInBackground(
   tell('response.created', queued)
   tell('response.queued', queued)
   // The reply is whole for the layers below, because it ends with the response and not with a connection.
-  const job = chatJob({ ...chat, stream: false }, writersOf(events))
+  const job = chatJob({ ...chat, stream: false }, writersOf(events), 'input')
   deps.background.begin(
     id,
     stored,

@@ -20,11 +20,12 @@ import { CHAT_WRITERS } from '../reply/openai-writers.ts'
 export function chatJob(
   call: ChatCall,
   writers: ReplyWriters = CHAT_WRITERS,
+  promptParam: 'messages' | 'input' = 'messages',
 ): GenerationJob<ChatCall> {
   return {
     call,
     writers,
-    promptParam: 'messages',
+    promptParam,
     parser: (text, model, prompt) =>
       call.sampling.guided === undefined
         ? chatParser(call, text, model, prompt)

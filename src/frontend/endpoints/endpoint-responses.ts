@@ -37,7 +37,7 @@ export async function answerResponses(
   }
   if (deps.state === undefined) {
     const { chat, echo, ...tools } = parseResponsesRequest(fields)
-    return generate(deps, http, record, chatJob(chat, responsesWriters(echo, tools)))
+    return generate(deps, http, record, chatJob(chat, responsesWriters(echo, tools), 'input'))
   }
   return await answerStored(deps, http, record, fields)
 }
@@ -73,7 +73,7 @@ async function answerStored(
   }
   if (!background) {
     const writers = responsesWriters(said, tools, { onEnded })
-    return generate(deps, http, record, chatJob(chat, writers))
+    return generate(deps, http, record, chatJob(chat, writers, 'input'))
   }
   const input = [...before, ...withIds(deps, own)]
   return answerInBackground(deps, http, record, {

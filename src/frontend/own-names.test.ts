@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+
+const said = () => new ScriptedFrontend({ script: (run) => void run.routed().says('ok').ends() })
+const messages = [{ role: 'user', content: 'hi' }]
+const image = { type: 'input_image', image_url: 'data:image/png;base64,AAAA' }
+const user = { role: 'user', content: 'hi' }
+const called = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }
+const output = { type: 'function_call_output', call_id: 'c', output: [image] }
+const f = { name: 'f', input_schema: { type: 'object' } }
+
+describe('errors of Responses and Messages - name the field that the client sent', () => {
+  it.each([
+    [
+      'an image',
+      { input: [user, { type: 'reasoning' }, { role: 'user', content: [image] }] },
+      'input[2].content[0]',
+    ],
+    [
+      'after instructions',
+      { instructions: 'x', input: [{ role: 'user', content: [image] }] },
+      'input[0].content[0]',
+    ],
+    ['in an output', { input: [user, called, called, output] }, 'input[3].output[0]'],
+    ['the effort', { input: 'x', reasoning: { effort: 'banana' } }, 'reasoning.effort'],
+    ['the length', { input: 'word '.repeat(5000) }, 'input'],
+    ['a forced tool without tools', { input: 'x', tool_choice: 'required' }, 'tool_choice'],
+    [
+      'a named tool without tools',
+      { input: 'x', tool_choice: { type: 'function', name: 'f' } },
+      'tool_choice',
+    ],
+    [
+      'a forced tool, only hosted ones',
+      { input: 'x', tools: [{ type: 'web_search' }], tool_choice: 'required' },
+      'tool_choice',
+    ],
+  ])('Responses, %s', async (_what, body, param) => {
+    const { status, json } = await said().post('/v1/responses', body)
+    expect([status, json.error.param]).toEqual([400, param])
+    if (!/context length/.test(json.error.message))
+      expect(json.error.message).toContain(`\`${param}\``)
+  })
+
+  it.each([
+    ['stop sequences', { stop_sequences: Array(33).fill('x') }, 'stop_sequences'],
+    ['any tool without tools', { tool_choice: { type: 'any' } }, 'tool_choice'],
+    ['a named tool without tools', { tool_choice: { type: 'tool', name: 'f' } }, 'tool_choice'],
+  ])('Messages, %s', async (_what, body, param) => {
+    const { status, json } = await said().post('/v1/messages', { messages, max_tokens: 9, ...body })
+    expect([status, json.error.type]).toEqual([400, 'invalid_request_error'])
+    expect(json.error.message).toContain(`\`${param}\``)
+  })
+
+  it('auto and none without tools, and 32 stop sequences - are accepted', async () => {
+    for (const body of [
+      { tool_choice: { type: 'auto' } },
+      { tool_choice: { type: 'none' } },
+      { stop_sequences: Array(32).fill('x') },
+      { tools: [f], tool_choice: { type: 'any' } },
+    ]) {
+      const { status } = await said().post('/v1/messages', { messages, max_tokens: 9, ...body })
+      expect([body, status]).toEqual([body, 200])
+    }
+    for (const tool_choice of ['auto', 'none']) {
+      const { status } = await said().post('/v1/responses', { input: 'x', tool_choice })
+      expect([tool_choice, status]).toEqual([tool_choice, 200])
+    }
+  })
+})
