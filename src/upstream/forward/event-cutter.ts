@@ -17,9 +17,11 @@ export interface EventCutterSink {
 
 /** A longer event is passed on in parts. */
 const EVENT_BYTES_MAX = 1024 * 1024
+/** An empty line in a stream whose lines end with CR. */
+const EMPTY_CR = '\r\r'
 /** Also after a byte order mark; the fields of an event may be in any order. */
 const FAILURE =
-  /^(?:\xef\xbb\xbf)?data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|(?:^|^\xef\xbb\xbf|\n)event: ?error[\r\n]/
+  /^(?:\xef\xbb\xbf)?data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|(?:^|^\xef\xbb\xbf|[\r\n])event: ?error[\r\n]/
 
 export class EventCutter {
   readonly #sink: EventCutterSink
@@ -97,15 +99,19 @@ function endOfEvents(text: string, seen: number): number {
     if (isEmptyLineAt(text, at)) return at + 1
     if (at === 0) break
   }
-  return 0
+  // Lines may also end with a CR alone.
+  const bare = text.lastIndexOf(EMPTY_CR)
+  return bare >= from ? bare + EMPTY_CR.length : 0
 }
 
 /** The position after the empty line that ends the event; the end of the text if there is none. */
 function endOfEvent(text: string, from: number): number {
-  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
+  const bare = text.indexOf(EMPTY_CR, from)
+  const end = bare < 0 ? text.length : bare + EMPTY_CR.length
+  for (let at = text.indexOf('\n', from); at >= 0 && at < end; at = text.indexOf('\n', at + 1)) {
     if (isEmptyLineAt(text, at)) return at + 1
   }
-  return text.length
+  return end
 }
 
 /** True when the line that ends at this line feed is empty. */

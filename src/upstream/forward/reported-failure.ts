@@ -21,7 +21,7 @@ export function reportsFailure(json: string): boolean {
 
 /** The data of a stream event. */
 export function dataOf(event: string): string {
-  const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
+  const lines = event.split(/\r\n|\n|\r/).filter((line) => line.startsWith('data:'))
   return lines.map((line) => line.slice(5)).join('\n')
 }
 
