@@ -37,7 +37,16 @@ const BUCKET_TTLS = 10
 const BEATS_PER_CARD = 10
 const REGISTER_MS = 120_000
 const REGISTER_AGAIN_MS = 500
-const SILENCE = /timeout|timed out|not connected|connection|no responders|no bucket/i
+/** The client library's names of errors that say that no server answered; also a restarted one without its bucket. */
+const SILENCE: ReadonlySet<string> = new Set([
+  'TimeoutError',
+  'NoResponders',
+  'RequestError',
+  'ConnectionError',
+  'ClosedConnectionError',
+  'DrainingConnectionError',
+  'StreamNotFoundError',
+])
 
 export class NatsDiscovery implements Discovery {
   readonly #lease: Lease
@@ -200,6 +209,9 @@ export class NatsDiscovery implements Discovery {
 }
 
 /** True when the server did not answer. A refusal (for example a full server) is not solved by waiting. */
-function isSilence({ code, message }: BatonError): boolean {
-  return code === 'discovery.unavailable' && SILENCE.test(message)
+export function isSilence({ code, cause }: BatonError): boolean {
+  if (code !== 'discovery.unavailable') return false
+  if (cause instanceof BatonError) return isSilence(cause)
+  // Without a cause, the session itself says that it is not connected.
+  return cause === undefined || (cause instanceof Error && SILENCE.has(cause.name))
 }
