@@ -194,14 +194,21 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
       return again !== null
     })
     const second = again as unknown as Awaited<ReturnType<typeof publisher>>
+    // On a busy machine the loss of the first connection may be reported after the first events of the second one;
+    // then they are cleared and read once more.
+    const known = (): unknown[] => {
+      const names = namesOf(told).slice(4)
+      const from = names.lastIndexOf('cleared')
+      return from < 0 ? [] : names.slice(from + 1)
+    }
     let next = 0
     await until('the second is read', () => {
       if (next < 3) publish(second.rank, next++)
       else second.rank.publish(packr.pack([9, [], 0]))
-      return namesOf(told).includes('cleared') && namesOf(told).slice(4).length >= 4
+      return known().length === 3
     })
-    expect(namesOf(told).slice(4, 8)).toEqual(['cleared', 1, 2, 3])
-    expect(source.counters.stored).toBe(7)
+    expect(namesOf(told)[4]).toBe('cleared')
+    expect(known()).toEqual([1, 2, 3])
     expect(source.counters.restarts).toBeGreaterThan(0)
   })
 })
