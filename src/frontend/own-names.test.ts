@@ -52,6 +52,16 @@ describe('errors of Responses and Messages - name the field that the client sent
     expect(json.error.message).toContain(`\`${param}\``)
   })
 
+  it('the effort max - is accepted in every API, as the SDKs list it', async () => {
+    for (const [path, body] of [
+      ['/v1/chat/completions', { messages, reasoning_effort: 'max' }],
+      ['/v1/responses', { input: 'x', reasoning: { effort: 'max' } }],
+      ['/v1/messages', { messages, max_tokens: 9, output_config: { effort: 'max' } }],
+    ] as const) {
+      expect([path, (await said().post(path, body)).status]).toEqual([path, 200])
+    }
+  })
+
   it('auto and none without tools, and 32 stop sequences - are accepted', async () => {
     for (const body of [
       { tool_choice: { type: 'auto' } },

@@ -165,11 +165,6 @@ function responseFormat(asked: z.infer<typeof outputFormat> | undefined): unknow
   return { type: 'json_schema', json_schema: { name: 'output', schema: asked.schema } }
 }
 
-/** `max` is called `xhigh` in other APIs. */
-function effortOf(effort: string | null | undefined): string | undefined {
-  return effort === 'max' ? 'xhigh' : (effort ?? undefined)
-}
-
 function promptBody(fields: PromptFields): Record<string, unknown> {
   const { system, tool_choice: choice } = fields
   const messages: Record<string, unknown>[] = []
@@ -185,7 +180,7 @@ function promptBody(fields: PromptFields): Record<string, unknown> {
     tools: tools.length === 0 ? undefined : tools.map(chatTool),
     // Without tools a call cannot be forced, which is refused.
     tool_choice: tools.length === 0 && choice?.type === 'auto' ? undefined : toolChoice(choice),
-    reasoning_effort: effortOf(fields.output_config?.effort),
+    reasoning_effort: fields.output_config?.effort ?? undefined,
     // A last message of the assistant is the beginning of its answer.
     continue_final_message: messages.at(-1)?.['role'] === 'assistant' ? true : undefined,
     parallel_tool_calls: choice?.disable_parallel_tool_use === true ? false : undefined,

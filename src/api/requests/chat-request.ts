@@ -30,7 +30,7 @@ export const chatRequestSchema = z.strictObject({
   tools: toolsSchema.optional(),
   tool_choice: toolChoiceSchema.optional(),
   parallel_tool_calls: z.boolean().optional(),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']).optional(),
+  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   modalities: z.array(z.literal('text')).optional(),
   chat_template_kwargs: fieldsSchema.optional(),
   chat_template_args: fieldsSchema.optional(),
