@@ -189,10 +189,20 @@ describe('requests of coding agents', () => {
       metadata: { user_id: 'u' },
       output_config: { effort: 'max' },
       mcp_servers: [],
+      diagnostics: { previous_message_id: 'msg_1' },
+      fallbacks: [{ model: 'other' }],
+      fallback_credit_token: 'x',
+      billing_policy: { type: 'organization' },
     })
     expect(status).toBe(200)
     expect(it_.requests).toHaveLength(1)
-    expect((await messages({ mcp_servers: [{ url: 'http://x' }] })).status).toBe(400)
+    for (const refused of [
+      { mcp_servers: [{ url: 'http://x' }] },
+      { compaction: { type: 'enabled' } },
+      { container: 'c' },
+    ]) {
+      expect([refused, (await messages(refused)).status]).toEqual([refused, 400])
+    }
   })
 
   it('output_config.format - holds the output to its schema', async () => {

@@ -62,6 +62,19 @@ describe('errors of Responses and Messages - name the field that the client sent
     }
   })
 
+  it('options of the prompt cache - are accepted, moderation is refused', async () => {
+    const prompt_cache_options = { mode: 'explicit', ttl: '30m' }
+    for (const [path, body] of [
+      ['/v1/chat/completions', { messages }],
+      ['/v1/responses', { input: 'x' }],
+    ] as const) {
+      const taken = await said().post(path, { ...body, prompt_cache_options })
+      expect([path, taken.status]).toEqual([path, 200])
+      const { status, json } = await said().post(path, { ...body, moderation: { model: 'm' } })
+      expect([path, status, json.error.param]).toEqual([path, 400, 'moderation'])
+    }
+  })
+
   it('auto and none without tools, and 32 stop sequences - are accepted', async () => {
     for (const body of [
       { tool_choice: { type: 'auto' } },

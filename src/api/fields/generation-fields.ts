@@ -64,6 +64,7 @@ export const generationFields = {
   safety_identifier: z.string().optional(),
   prompt_cache_key: z.string().optional(),
   prompt_cache_retention: z.string().optional(),
+  prompt_cache_options: z.looseObject({}).optional(),
   nvext: nvextSchema.optional(),
   ...guidedFields,
 } as const

@@ -84,6 +84,11 @@ const anthropicFields = {
   /** Agent metadata and hints without effect here. */
   cache_control: z.unknown().optional(),
   context_management: z.looseObject({}).optional(),
+  /** Concern caches, bills and refusals of Anthropic's own service. */
+  diagnostics: z.looseObject({}).optional(),
+  billing_policy: z.unknown().optional(),
+  fallbacks: z.unknown().optional(),
+  fallback_credit_token: z.string().optional(),
   betas: z.array(z.string()).optional(),
   output_config: z
     .looseObject({

@@ -67,6 +67,7 @@ export const responsesRequestSchema = z.strictObject({
   safety_identifier: z.string().optional(),
   prompt_cache_key: z.string().optional(),
   prompt_cache_retention: z.string().optional(),
+  prompt_cache_options: z.looseObject({}).optional(),
   include: z.array(z.string()).optional(),
   client_metadata: fieldsSchema.optional(),
   nvext: nvextSchema.optional(),
@@ -387,6 +388,7 @@ function echoOf(fields: ResponsesFields): Record<string, unknown> {
       safety_identifier: fields.safety_identifier,
       prompt_cache_key: fields.prompt_cache_key,
       prompt_cache_retention: fields.prompt_cache_retention,
+      prompt_cache_options: fields.prompt_cache_options,
     }),
   }
 }
