@@ -138,6 +138,19 @@ describe('PrefillRouter: conversations', () => {
   })
 })
 
+describe('cached tokens that an engine reports', () => {
+  it('blocks in host memory - count in full, although the cost counts only a share of them', () => {
+    const { plane, send, router } = buildModel([card(1)])
+    const { events, ...batch } = stored(60)
+    const inHost = events.map((event) => ({ ...event, tier: 'host' as const }))
+    router.fleet.kvEvents(workerIdOf(1), { ...batch, events: inHost })
+    send({}, 64)
+    const usage = { promptTokens: 64, completionTokens: 1, totalTokens: 65, cachedTokens: 60 }
+    plane.call(0).finish('stop', { usage })
+    expect(router.status().decode.answers).toMatchObject({ forecasts: 1, forecastsOff: 0 })
+  })
+})
+
 describe('prompts with estimated token ids', () => {
   it('estimated token ids - cached tokens reported by the engine say nothing about its events', () => {
     const { plane, send, router } = buildModel([card(1)])

@@ -39,7 +39,7 @@ const FENCE_MS = 2000
  */
 export type Selected = Pick<
   Selection,
-  'workerId' | 'phase' | 'card' | 'promptTokens' | 'cachedTokens' | 'isEstimated'
+  'workerId' | 'phase' | 'card' | 'promptTokens' | 'overlapBlocks' | 'isEstimated'
 >
 
 export interface LegParts {
@@ -149,8 +149,10 @@ export class Leg implements ReplySink, RequestHandle {
 
   #compare(chunk: Chunk): void {
     const { router, selection } = this.#parts
-    const { card, phase, promptTokens, cachedTokens, isEstimated } = selection
+    const { card, phase, promptTokens, overlapBlocks, isEstimated } = selection
     const isKnown = card.publishesKvEvents && router.config.useKvEvents && !isEstimated
+    // Not the selection's cached tokens: these count blocks in host memory and on disk only in part, by their cost.
+    const cachedTokens = overlapBlocks * router.blockSize
     router.answers.ended(chunk, { phase, promptTokens, cachedTokens, isKnown }, router.blockSize)
   }
 

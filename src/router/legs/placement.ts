@@ -37,14 +37,14 @@ export class Placement {
     const { router, plane, booking, selection, queuedMs, queueDepth, decisionMs, clock } =
       this.#parts
     const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
-    const { card, promptTokens, cachedTokens, isEstimated } = selection
+    const { card, promptTokens, isEstimated } = selection
     const atMs = clock.nowMs()
     const leg = new Leg(
       {
         router,
         plane,
         clock,
-        selection: { workerId, phase, card, promptTokens, cachedTokens, isEstimated },
+        selection: { workerId, phase, card, promptTokens, overlapBlocks, isEstimated },
         booking,
         onEnd: endOf(this.#parts.onEnd, onFailed),
       },
