@@ -24,6 +24,7 @@ const STREAMS = Number(process.env.BATON_TEST_CHAOS_STREAMS ?? 1000)
 const CONCURRENCY = 32
 const FAULTS_MS = 60_000
 const STEP_MS = 60_000
+const LISTED_MS = 5_000
 const BOOKED =
   /^baton_frontend_(?:inflight_requests|worker_active_decode_blocks|worker_active_prefill_tokens)(?:\{.*\})? (\S+)$/gm
 
@@ -53,9 +54,17 @@ async function rightTexts(): Promise<readonly string[]> {
   }
 }
 
-/** The worker cards in all buckets of the NATS server. */
+/**
+ * The worker cards in all buckets of the NATS server. The client library lists the keys of a bucket by a consumer, and
+ * waits forever for a key that is deleted meanwhile; then another attempt is needed.
+ */
 async function cardsIn(port: number): Promise<readonly string[]> {
-  const connection = await connect({ servers: `127.0.0.1:${port}` })
+  const connection = await connect({ servers: `127.0.0.1:${port}`, maxReconnectAttempts: 0 })
+  let isLate = false
+  const late = setTimeout(() => {
+    isLate = true
+    void connection.close()
+  }, LISTED_MS)
   try {
     const manager = new Kvm(connection)
     const cards: string[] = []
@@ -63,8 +72,12 @@ async function cardsIn(port: number): Promise<readonly string[]> {
       const opened = await manager.open(bucket)
       for await (const key of await opened.keys()) cards.push(`${bucket}/${key}`)
     }
-    return cards
+    return isLate ? ['the buckets were not listed in time'] : cards
+  } catch (thrown) {
+    if (isLate) return ['the buckets were not listed in time']
+    throw thrown
   } finally {
+    clearTimeout(late)
     await connection.close()
   }
 }

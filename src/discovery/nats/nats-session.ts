@@ -31,6 +31,7 @@ interface NatsSessionOptions {
 const CONNECT_MS = 3_000
 const REQUEST_MS = 2_000
 const RETRY_MS = 500
+const CLOSE_MS = 2_000
 /** Enough for the bucket to survive the loss of one server. */
 const REPLICAS = 3
 
@@ -115,7 +116,15 @@ export class NatsSession {
     const connection = this.#connection
     this.#connection = null
     this.#bucket = null
-    await connection?.close().catch(() => undefined)
+    if (connection === null) return
+    // The library may wait for a connection that it is about to open again; a process that ends does not.
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, CLOSE_MS)
+      void connection.close().finally(() => {
+        clearTimeout(late)
+        resolve()
+      })
+    })
   }
 
   async #open(): Promise<void> {
