@@ -272,6 +272,23 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
     expect(left(record)).toEqual(['left 1 closed'])
   })
 
+  it('another stream has the name of the bucket - an error at once that names it', async () => {
+    const { url, port } = await startServer()
+    const connection = await connect({ servers: `127.0.0.1:${port}` })
+    const stream = { name: 'KV_baton_workers', subjects: ['something.else'], storage: 'memory' }
+    await connection.request(`$JS.API.STREAM.CREATE.${stream.name}`, JSON.stringify(stream))
+    await connection.close()
+    const asked = await Promise.allSettled([
+      discoveryAt(url).register(sampleCard(1)),
+      discoveryAt(url).watch(new DiscoveryRecord()),
+    ])
+    for (const each of asked) {
+      const { code, message } = (each as PromiseRejectedResult).reason as BatonError
+      expect(code).toBe('config.invalid')
+      expect(message).toMatch(/KV_baton_workers.* another prefix/)
+    }
+  })
+
   it('unreachable at first - is retried; a wrong password is an error at once', async () => {
     const server = await startServer('authorization { user: baton, password: "a b" }')
     const good = `nats://baton:a%20b@127.0.0.1:${server.port}`

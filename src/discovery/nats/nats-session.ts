@@ -187,14 +187,14 @@ export class NatsSession {
       if (status.type === 'disconnect' || status.type === 'staleConnection') {
         this.#away('the connection to NATS was lost')
       } else if (status.type === 'reconnect') {
-        void this.#prepare()
+        this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
       }
     }
   }
 
   /**
    * Retries until the bucket exists or the connection is lost again, because a server that has just started is not
-   * ready at once.
+   * ready at once. Rejects with `config.invalid` if there is something else in its place.
    */
   async #prepare(): Promise<void> {
     const { bucketOptions } = this.#options
@@ -213,6 +213,7 @@ export class NatsSession {
         for (const user of this.#users) user.up()
         return
       } catch (thrown) {
+        if (thrown instanceof BatonError) throw thrown
         this.#away(`no bucket ${bucket}: ${messageOf(thrown)}`)
         await pause(RETRY_MS)
       }
@@ -241,11 +242,14 @@ async function makeBucket(
   bucket: string,
   options: Partial<KvOptions>,
 ): Promise<KV> {
-  if (connection.info?.cluster === undefined) return await kvm.create(bucket, options)
+  if (connection.info?.cluster === undefined) {
+    return await checked(await kvm.create(bucket, options))
+  }
   // A cluster with fewer servers, or one that is incomplete, cannot have that many replicas.
   const made = await kvm
     .create(bucket, { ...options, replicas: REPLICAS })
     .catch(() => kvm.create(bucket, options))
+    .then(checked)
   const { replicas, streamInfo } = await made.status()
   if (replicas >= REPLICAS) return made
   const config = JSON.stringify({ ...streamInfo.config, num_replicas: REPLICAS })
@@ -254,6 +258,15 @@ async function makeBucket(
     .request(`$JS.API.STREAM.UPDATE.KV_${bucket}`, config, { timeout: REQUEST_MS })
     .catch(() => undefined)
   return made
+}
+
+/** Another stream may have the name of the bucket; it would accept no card. */
+async function checked(made: KV): Promise<KV> {
+  const { bucket, streamInfo } = await made.status()
+  const { name, subjects, mirror } = streamInfo.config
+  if (mirror !== undefined || subjects.includes(`$KV.${bucket}.>`)) return made
+  const text = `NATS has a stream ${name} that is not a bucket of Baton: remove it, or choose another prefix`
+  throw new BatonError('config.invalid', text)
 }
 
 export function unavailable(why: string, cause?: unknown): BatonError {
