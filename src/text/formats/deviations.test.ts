@@ -126,6 +126,13 @@ const DEVIATIONS: readonly (readonly [
     [PARIS, PARIS],
   ],
   [
+    'gemma4',
+    'texts without quotes',
+    '<|tool_call>call:get_weather{city: New York ,days:3}<tool_call|><|tool_call>call:get_weather{days:3,city:Paris}<tool_call|>',
+    '',
+    [['get_weather', { city: 'New York', days: 3 }], PARIS],
+  ],
+  [
     'openai',
     'no namespace of the tool',
     '<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=get_weather <|constrain|>json<|message|>{"city": "Paris", "days": 3}<|call|>',

@@ -170,8 +170,8 @@ const ROWS: Row[] = [
   ],
   [
     'gemma4',
-    '<|tool_call>call:f{a:oops}<tool_call|>',
-    '<|tool_call>call:f{a:oops}<tool_call|>',
+    '<|tool_call>call:f{a:<oops>}<tool_call|>',
+    '<|tool_call>call:f{a:<oops>}<tool_call|>',
     [],
   ],
   ['default', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],

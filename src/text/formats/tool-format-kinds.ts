@@ -81,11 +81,16 @@ export const pythonIn = (open: string, close: string): ToolFormat => ({
   ...literal(PYTHON_CALLS),
 })
 
-export const gemmaIn = (open: string, close: string, quote: string): ToolFormat => ({
+export const gemmaIn = (
+  open: string,
+  close: string,
+  quote: string,
+  hasBareTexts = false,
+): ToolFormat => ({
   sections: [section(open, close)],
   innerMarkers: [quote],
   ...literal({
-    language: gemmaLanguage(quote),
+    language: gemmaLanguage(quote, hasBareTexts),
     head: /^call:\s*([\w.-]+)\s*\{/,
     headBegin: /^(?:c|ca|cal|call|call:\s*[\w.-]*\s*)$/,
   }),

@@ -111,7 +111,7 @@ const kimi: ToolFormat = {
     head: /^\s*(?:functions\.)?([^\s:<]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
   }),
 }
-const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>')
+const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>', true)
 /** Accepts the tags of several families, and JSON without tags. */
 const anyJson: ToolFormat = {
   ...mistral,

@@ -17,6 +17,8 @@ export interface LiteralLanguage {
   readonly quotes: readonly string[]
   /** Keys may also be quoted. */
   readonly hasQuotedKeys: boolean
+  /** A value without quotes that is no number or constant is a text: its characters. Sticky; null: it is invalid. */
+  readonly bareText: RegExp | null
   /** A number or constant as JSON, or null. */
   wordJson(word: string): string | null
   /** The next piece of a text, without its closing quote: its value and length. Null: it is invalid. */
@@ -67,6 +69,7 @@ export const PYTHON: LiteralLanguage = {
   },
   quotes: ['"""', "'''", '"', "'"],
   hasQuotedKeys: false,
+  bareText: null,
   wordJson(word) {
     if (Object.hasOwn(CONSTANTS, word)) return CONSTANTS[word] ?? null
     if (isJson(word)) return word
@@ -82,13 +85,14 @@ export const PYTHON: LiteralLanguage = {
  * Texts are enclosed in a special token (`<|"|>`, or `<escape>` in FunctionGemma), so that nothing in them is
  * escaped.
  */
-export function gemmaLanguage(quote: string): LiteralLanguage {
+export function gemmaLanguage(quote: string, hasBareTexts: boolean): LiteralLanguage {
   const members: Bracket = { close: '}', separator: ':', bareKey: /[^\s"<{}[\]:,]+/y }
   return {
     members,
     brackets: { '[': LIST, '{': members },
     quotes: [quote, '"'],
     hasQuotedKeys: true,
+    bareText: hasBareTexts ? /[^,{}[\]<"]*/y : null,
     wordJson: (word) => (isJson(word) ? word : null),
     textPiece: (text, at, open) =>
       open === '"' && text.charAt(at) === '\\'

@@ -113,15 +113,28 @@ export class LiteralScanner {
       this.#place = opened.separator === null ? 'value' : 'member'
       return at + 1
     }
-    const [word] = /^[-+.\w]+/.exec(text.slice(at, at + WORD_MAX)) ?? []
-    if (word === undefined || word.length === WORD_MAX) return WRONG
+    const word = this.#wordAt(text, at)
+    if (word === '' || word.length >= WORD_MAX) return WRONG
     if (at + word.length === text.length) return WAITS
-    const json = this.#language.wordJson(word)
+    const json = this.#wordJson(word)
     if (json === null) return WRONG
     this.#item(container)
     this.output += json
     this.#place = 'after'
     return at + word.length
+  }
+
+  #wordAt(text: string, at: number): string {
+    const { bareText } = this.#language
+    if (bareText === null) return /^[-+.\w]*/.exec(text.slice(at, at + WORD_MAX))?.[0] ?? ''
+    bareText.lastIndex = at
+    return bareText.exec(text)?.[0] ?? ''
+  }
+
+  #wordJson(word: string): string | null {
+    const { bareText } = this.#language
+    const json = this.#language.wordJson(word.trim())
+    return json === null && bareText !== null ? JSON.stringify(word.trim()) : json
   }
 
   /** List items need their comma here; an object member got it before its key. */
