@@ -28,6 +28,31 @@ const WHOLE = jsonResponse(200, {
   usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
 })
 
+describe('request path', () => {
+  it.each([
+    '/v1/audio/../../flush_cache',
+    '/v1/audio/%2e%2e/%2e%2e/flush_cache',
+    '/v1/audio/..%2f..%2fflush_cache',
+    '/v1/images/a\\..\\..\\flush_cache',
+    '/v1/audio/..;/flush_cache',
+    '/v1/audio//slots',
+    '/v1/images/generations#x',
+  ])('%s - is not forwarded, because a proxy at the engine might resolve it', async (path) => {
+    const { engine, gateway } = await served(() => WHOLE)
+    expect((await ask(gateway.port, path, '{"model":"m"}')).status).toBe(404)
+    expect(engine.asked).toHaveLength(0)
+  })
+
+  it.each(['/v1/audio/speech', '/v1/images/edits', '/v1/audio/voices/a-b_c.d'])(
+    '%s - is forwarded',
+    async (path) => {
+      const { engine, gateway } = await served(() => WHOLE)
+      expect((await ask(gateway.port, path, '{"model":"m"}')).status).toBe(200)
+      expect(engine.asked[0]?.path).toBe(path)
+    },
+  )
+})
+
 describe('request body', () => {
   it('content - is forwarded byte by byte: unknown keys, order, large numbers, white space, parts of any kind', async () => {
     const { engine, gateway } = await served(() => WHOLE)

@@ -54,6 +54,7 @@ export function answerForwardedBody(
   record: CallRecord,
   came: ForwardBody,
 ): Promise<HttpReply> {
+  refuseOddPath(http)
   const model = deps.registry.ready(came.model)
   if (!takesForwarded(model)) throw notForwarded(http, model)
   refuseOtherModels(record.caller, [came.model ?? model.name, model.name])
@@ -67,6 +68,17 @@ export function answerForwardedBody(
     )
   }
   return answerBody(call, came)
+}
+
+const PLAIN_PATH = /^(?:\/[A-Za-z0-9_][A-Za-z0-9_.-]*)+$/
+
+/**
+ * Dot segments, encoded characters and empty segments are never part of an engine's route. A server or proxy that
+ * resolves them would give clients its other routes, for example those that administer it.
+ */
+function refuseOddPath({ method, path }: HttpRequest): void {
+  if (PLAIN_PATH.test(path)) return
+  throw new BatonError('request.not_found', `Route not found: ${method} ${path}`)
 }
 
 /** A parsed request. */
