@@ -112,16 +112,27 @@ export class WorkerRouter implements RequestService {
     note?: string,
   ): () => void {
     const query = this.#queryOf(request, phase, note)
-    return this.#admission.enter(query, {
+    // Refers to the place in the queue, which is not needed any more while the request runs.
+    let leave: (() => void) | null = null
+    let isCalled = false
+    const left = this.#admission.enter(query, {
       onGo: (queuedMs) => {
+        isCalled = true
+        leave = null
         const startMs = this.#clock.nowMs()
         const answer = this.#select({ ...query, queuedMs })
         const decisionMs = this.#clock.nowMs() - startMs
         if (answer.kind === 'refused') waiter.onRefused(answer.error)
         else waiter.onPlaced(this.#place(answer, request, { queuedMs, decisionMs }))
       },
-      onRefused: (error) => waiter.onRefused(error),
+      onRefused: (error) => {
+        isCalled = true
+        leave = null
+        waiter.onRefused(error)
+      },
     })
+    if (!isCalled) leave = left
+    return () => leave?.()
   }
 
   /** See `Admission.refusalAtOnce`. */
