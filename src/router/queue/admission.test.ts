@@ -346,6 +346,28 @@ describe('tenants under overload', () => {
     expect(part).toBeLessThan(expected + 0.06)
   })
 
+  it.each([
+    { weights: [2, 5, 1], perTick: [10, 10, 10] },
+    { weights: [1, 1, 1, 1, 7], perTick: [9, 2, 2, 2, 2] },
+    { weights: [1, 2, 3, 4, 5, 6, 7], perTick: [5, 5, 5, 5, 5, 5, 5] },
+    { weights: [1, 3], perTick: [4, 40] },
+    { weights: [1, 10], perTick: [3, 30] },
+  ])('$weights to flooding tenants - each gets its part, also the last one', (scene) => {
+    const { weights, perTick } = scene
+    const got = share(
+      weights.map((tenantWeight, i) => ({ tenantId: `t${i}`, perTick: perTick[i]!, tenantWeight })),
+      600,
+    )
+    const [all, sum] = [
+      got.reduce((total, { served }) => total + served, 0),
+      weights.reduce((total, weight) => total + weight, 0),
+    ]
+    for (const [i, { served }] of got.entries()) {
+      const part = (served * sum) / (all * weights[i]!)
+      expect([i, part > 0.75 && part < 1.3, part]).toEqual([i, true, part])
+    }
+  })
+
   it('a single tenant - gets everything, whatever its weight', () => {
     const [only] = share([{ tenantId: 'only', perTick: 10, tenantWeight: 0.01 }])
     expect(only?.served).toBeGreaterThan(290)

@@ -77,6 +77,8 @@ export class ClassQueue {
   /** Number of queued requests by strict priority and tenant. */
   readonly #byPriority = new Map<number, Map<string, number>>()
   #order = 0
+  /** Sum of all queued entries. */
+  #cost = 0
 
   constructor(policyClass: PolicyClass) {
     this.policyClass = policyClass
@@ -91,6 +93,7 @@ export class ClassQueue {
     this.#tenantOf(entry).waiting++
     this.#count(entry, 1)
     this.requests++
+    this.#cost += entry.cost
     this.promptTokens += entry.promptTokens
     this.cachedTokens += entry.cachedTokens
   }
@@ -122,6 +125,7 @@ export class ClassQueue {
       this.#tenants.delete(entry.tenant)
     }
     this.requests--
+    this.#cost -= entry.cost
     this.promptTokens -= entry.promptTokens
     this.cachedTokens -= entry.cachedTokens
     if (this.requests === 0) {
@@ -133,19 +137,24 @@ export class ClassQueue {
 
   /**
    * How many requests would go before it: all with a higher strict priority, those of its own tenant, and of each
-   * other tenant as many as its weight allows in that time. So a tenant with a thousand requests does not push back
-   * another one.
+   * other tenant as many as have their turn sooner. So a tenant with a thousand requests does not push back another
+   * one, and a tenant that is due is never behind all others, however many they are.
    */
   countAhead(entry: QueueRank): number {
     let count = 0
+    const step = this.#meanCost()
+    const served = this.#servedOf(entry.tenant)
     for (const [priority, tenants] of this.#byPriority) {
       if (priority < entry.strictPriority) continue
-      const own = tenants.get(entry.tenant) ?? 0
+      const turn = served + ((tenants.get(entry.tenant) ?? 0) * step) / entry.tenantWeight
       for (const [tenant, waiting] of tenants) {
-        const weight = this.#tenants.get(tenant)?.weight ?? 1
-        const turns = Math.ceil(((own + 1) * weight) / entry.tenantWeight)
         const isOther = priority === entry.strictPriority && tenant !== entry.tenant
-        count += isOther ? Math.min(waiting, turns) : waiting
+        if (!isOther) count += waiting
+        else {
+          const other = this.#tenants.get(tenant) ?? NOBODY
+          const sooner = Math.floor(((turn - other.served) * other.weight) / step) + 1
+          count += Math.max(Math.min(waiting, sooner), 0)
+        }
       }
     }
     return count
@@ -167,7 +176,7 @@ export class ClassQueue {
     return count
   }
 
-  /** The entry to displace first: lowest strict priority, then the tenant with the most queued, then the last one. */
+  /** The entry to displace first: lowest strict priority, then the tenant whose last turn is latest, then the last one. */
   last(): QueueEntry | null {
     let worst: Placed | null = null
     for (const lane of this.#lanes.values()) {
@@ -177,11 +186,12 @@ export class ClassQueue {
     return worst?.entry ?? null
   }
 
-  /** True if the tenant of `held` has more queued for its weight than the tenant of `entry` would have. */
+  /** True if the last turn of the tenant of `held` is later than the turn that `entry` would have. */
   hasMoreThan(held: QueueEntry, entry: QueueEntry): boolean {
     if (held.tenant === entry.tenant) return false
     const own = this.#tenants.get(entry.tenant)?.waiting ?? 0
-    return this.#shareOf(held) > (own + 1) / entry.tenantWeight
+    const turn = this.#servedOf(entry.tenant) + (own * this.#meanCost()) / entry.tenantWeight
+    return this.#lastTurnOf(held) > turn
   }
 
   entries(): QueueEntry[] {
@@ -192,13 +202,37 @@ export class ClassQueue {
     if (a.entry.strictPriority !== b.entry.strictPriority) {
       return a.entry.strictPriority < b.entry.strictPriority
     }
-    const difference = this.#shareOf(a.entry) - this.#shareOf(b.entry)
+    const difference = this.#lastTurnOf(a.entry) - this.#lastTurnOf(b.entry)
     return a.entry.tenant === b.entry.tenant || difference === 0 ? goesFirst(b, a) : difference > 0
   }
 
-  #shareOf({ tenant }: QueueEntry): number {
-    const { waiting, weight } = this.#tenants.get(tenant) ?? { waiting: 0, weight: 1 }
-    return waiting / weight
+  /**
+   * Turns are in the unit of `served`: the tenant with the earliest goes first. The last one of a tenant comes when all
+   * its other queued requests have been served.
+   */
+  #lastTurnOf({ tenant }: QueueEntry): number {
+    const { served, waiting, weight } = this.#tenants.get(tenant) ?? NOBODY
+    return served + ((waiting - 1) * this.#meanCost()) / weight
+  }
+
+  /** As `#tenantOf` counts it, for a tenant that may not wait yet. */
+  #servedOf(name: string): number {
+    const known = this.#tenants.get(name)
+    if (known !== undefined && known.waiting > 0) return known.served
+    return Math.max(known?.served ?? 0, this.#leastServed())
+  }
+
+  /** Of the tenants that wait; 0 when none does. */
+  #leastServed(): number {
+    let least = Infinity
+    for (const { waiting, served } of this.#tenants.values()) {
+      if (waiting > 0) least = Math.min(least, served)
+    }
+    return Number.isFinite(least) ? least : 0
+  }
+
+  #meanCost(): number {
+    return this.requests === 0 ? 1 : this.#cost / this.requests
   }
 
   #count({ strictPriority, tenant }: QueueEntry, change: 1 | -1): void {
@@ -226,9 +260,7 @@ export class ClassQueue {
     const known = this.#tenants.get(entry.tenant)
     if (known !== undefined) known.weight = entry.tenantWeight
     if (known !== undefined && (known.waiting > 0 || this.requests === 0)) return known
-    const others = [...this.#tenants.values()].filter(({ waiting }) => waiting > 0)
-    const least = others.reduce((min, { served }) => Math.min(min, served), Infinity)
-    const level = Number.isFinite(least) ? least : 0
+    const level = this.#leastServed()
     const tenant = known ?? { served: level, waiting: 0, weight: entry.tenantWeight }
     tenant.served = Math.max(tenant.served, level)
     this.#tenants.set(entry.tenant, tenant)
@@ -237,6 +269,7 @@ export class ClassQueue {
 }
 
 const MAX_IDLE_TENANTS = 1024
+const NOBODY: Tenant = { served: 0, waiting: 0, weight: 1 }
 
 const laneKey = (entry: QueueEntry): string => `${entry.pinned}\n${entry.tenant}`
 
