@@ -102,7 +102,8 @@ export function resumeStream(
   const next = startingAfter + 1
   const events = deps.background.eventsOf(id) ?? eventsOfOthers(deps.background, stored, id)
   if (events.from(next) === undefined) {
-    throw invalidField('starting_after', 'the events after this one are no longer stored')
+    const text = 'the oldest events are no longer stored: read the response without `stream`'
+    throw invalidField('starting_after', text)
   }
   return streamOfEvents(deps, events, signal, { next, onEnd: deps.background.addReader() })
 }
