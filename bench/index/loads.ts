@@ -7,6 +7,7 @@
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
+import { median } from '../load/summary.ts'
 import { createDraw } from './draw.ts'
 
 /** Calls that are timed together, because reading the clock would cost more than a call. */
@@ -27,13 +28,21 @@ function makeHashes(blocks: number, seed = 0): Uint32Array {
 class Timer {
   totalMs = 0
   longestMs = 0
+  /** Of every call: the median shows the index where other processes disturb the mean. */
+  readonly #ms: number[] = []
 
   run(act: () => void): void {
     const begin = performance.now()
     act()
     const ms = performance.now() - begin
     this.totalMs += ms
+    this.#ms.push(ms)
     if (ms > this.longestMs) this.longestMs = ms
+  }
+
+  /** Median nanoseconds per block of calls about `each` blocks. */
+  median(each: number): string {
+    return `median ${((1e6 * median(this.#ms)) / each).toFixed(0)} ns`
   }
 
   per(count: number): string {
@@ -161,7 +170,7 @@ function randomRemoval(holders: number, about: number, chainBlocks: number): voi
     })
   }
   console.log(
-    `  random removal, ${holders} workers of ${blocksEach} blocks in chains of ${chainBlocks}: stored ${load.stored.per(blocks)} | removed ${load.removed.per(blocks)}, the clock asked once for ${BATCH} | left ${load.index.stats().entries} entries, ${load.bytesPerEntry}`,
+    `  random removal, ${holders} workers of ${blocksEach} blocks in chains of ${chainBlocks}: stored ${load.stored.per(blocks)} | removed ${load.removed.median(BATCH)}, ${load.removed.per(blocks)}, the clock asked once for ${BATCH} | left ${load.index.stats().entries} entries, ${load.bytesPerEntry}`,
   )
 }
 
@@ -189,7 +198,7 @@ function batchedRemoval(holders: number, about: number, chainBlocks: number): vo
     }
   }
   console.log(
-    `  the same in batches of ${BATCH} events of one worker: removed ${load.removed.per(holders * blocksEach)} | left ${load.index.stats().entries} entries`,
+    `  the same in batches of ${BATCH} events of one worker: removed ${load.removed.median(BATCH)}, ${load.removed.per(holders * blocksEach)} | left ${load.index.stats().entries} entries`,
   )
 }
 
@@ -225,7 +234,7 @@ const LOADS: Readonly<Record<string, () => void>> = {
     oneBlockEvents(800_000, 100, 400)
   },
   random: () => {
-    for (const chainBlocks of [7, 100]) {
+    for (const chainBlocks of [7, 100, 1000]) {
       for (const blocksEach of [4_700, 31_000, 250_000]) {
         randomRemoval(8, blocksEach, chainBlocks)
         batchedRemoval(8, blocksEach, chainBlocks)

@@ -43,18 +43,32 @@ it('AnchorTable - many inserts into a table that has just been shrunk fit', () =
   const table = new AnchorTable(arena)
   const full = blocks / 2
   for (let at = 0; at < full; at++) table.add(at)
-  table.dropRange(0, full)
+  table.dropRange(0, full - 1)
   // The table is still being moved to one half as large; further removals turn the large empty table into a very
   // small one.
   for (const { bytes } = table; table.bytes >= bytes;) {
     table.add(0)
     table.drop(0)
   }
-  expect(table.count).toBe(0)
+  expect(table.count).toBe(1)
   for (let at = 0; at < full; at++) table.add(at)
   expect(table.count).toBe(full)
   for (let at = 0; at < full; at += 7) {
     const found = table.lookup(arena.words[2 * at] ?? 0, arena.words[2 * at + 1] ?? 0)
     expect(found).toBe(at)
+  }
+})
+
+it('AnchorTable - emptied at once, it keeps no memory', () => {
+  const blocks = 1 << 17
+  const arena = new BlockArena(blocks)
+  for (let i = 0; i < 2 * blocks; i++) arena.hashes[i] = Math.imul(i + 1, 0x9e3779b1)
+  const table = new AnchorTable(arena)
+  const { bytes } = table
+  for (let round = 0; round < 2; round++) {
+    for (let at = 0; at < blocks; at++) table.add(at)
+    expect(table.bytes).toBeGreaterThan(4 * blocks)
+    table.dropRange(0, blocks)
+    expect([table.count, table.bytes]).toEqual([0, bytes])
   }
 })

@@ -144,6 +144,11 @@ export class AnchorTable {
     const slots = this.#slots
     const mask = slots.length - 1
     this.#count -= 1
+    if (this.#count === 0 && this.bytes > 4 * SLOTS_MIN) {
+      // Without this, a table that is being moved would keep its memory until the next change.
+      this.#clear()
+      return
+    }
     if (this.#old.length > 0) this.#move()
     let i = hash >>> this.#shift
     while (slots[i] !== wanted && slots[i] !== 0) i = (i + 1) & mask
@@ -159,6 +164,13 @@ export class AnchorTable {
     }
     // The table shrinks when less than a tenth is used.
     if (slots.length > SLOTS_MIN && 10 * this.#count < slots.length) this.#replace()
+  }
+
+  #clear(): void {
+    this.#slots = new Int32Array(SLOTS_MIN)
+    this.#shift = Math.clz32(SLOTS_MIN) + 1
+    this.#used = 0
+    this.#old = NONE
   }
 
   #deleteOld(hash: number, wanted: number): void {
