@@ -34,6 +34,11 @@ describe('LlamaCppEngine', () => {
     })
   })
 
+  it('without a block store - the config names no block size, so that nobody waits for KV events', async () => {
+    const { config } = await startEngine({ kvStoreBytes: 0 })
+    expect(config).not.toHaveProperty('kvCacheBlockSize')
+  })
+
   it.each([
     [{ batching: 'auto' }, 'exact'],
     [{ batching: 'auto', threads: 2 }, 'exact'],

@@ -111,7 +111,8 @@ export class LlamaCppEngine implements Engine {
     return {
       model: config.modelName ?? basename(config.modelPath).replace(/\.gguf$/i, ''),
       contextLength,
-      kvCacheBlockSize: config.blockTokens,
+      // Without a cache there are no blocks to route by, and no KV events.
+      ...(cache === undefined ? {} : { kvCacheBlockSize: config.blockTokens }),
       totalKvBlocks: totalBlocks,
       maxNumSeqs: config.sequences,
       maxNumBatchedTokens: config.prefillChunk,
