@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { compileLlamaCppOptions } from './llamacpp-options.ts'
 import type { KvType } from './llamacpp-options.ts'
@@ -32,5 +33,13 @@ describe('options of the llama.cpp engine', () => {
     const compile = (): unknown => compileLlamaCppOptions({ modelPath, microBatch })
     if (isTaken) expect(compile()).toMatchObject({ microBatch })
     else expect(compile).toThrow('microBatch must be a whole number from 64 to 65536')
+  })
+
+  it('more than two threads per core - are refused, because llama.cpp would hardly get on', () => {
+    const most = Math.max(2, 2 * availableParallelism())
+    expect(compileLlamaCppOptions({ modelPath, threads: most }).threads).toBe(most)
+    expect(() => compileLlamaCppOptions({ modelPath, threads: most + 1 })).toThrow(
+      /threads is \d+, but/,
+    )
   })
 })

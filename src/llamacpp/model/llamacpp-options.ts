@@ -1,4 +1,5 @@
 /** The user's options of the llama.cpp engine, validated and completed with defaults once. */
+import { availableParallelism } from 'node:os'
 import { BatonError } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { GpuChoice } from '../native/library-files.ts'
@@ -65,6 +66,7 @@ export function compileLlamaCppOptions(options: LlamaCppOptions): LlamaCppConfig
   within('sequences', config.sequences, 1, 256)
   within('queueMax', config.queueMax, 1, 1_000_000)
   within('threads', config.threads, 1, 1024)
+  checkCores(config.threads, availableParallelism())
   within('prefillChunk', config.prefillChunk, 1, 65_536)
   within('microBatch', config.microBatch, 64, 65_536)
   within('blockTokens', config.blockTokens, 1, 1024)
@@ -79,6 +81,17 @@ export function compileLlamaCppOptions(options: LlamaCppOptions): LlamaCppConfig
   if (config.mode !== 'agg' && config.kvStoreBytes === 0)
     throw new BatonError('config.invalid', `kvStoreBytes must not be 0 for a ${config.mode} worker`)
   return Object.freeze(config)
+}
+
+/** Threads per core above which a step takes so long that the start seems to hang. */
+const THREADS_PER_CORE = 2
+
+function checkCores(threads: number, cores: number): void {
+  if (threads <= Math.max(2, THREADS_PER_CORE * cores)) return
+  throw new BatonError(
+    'config.invalid',
+    `llama.cpp option threads is ${threads}, but there are ${cores} cores: its threads wait for each other in a loop, so use at most one per core`,
+  )
 }
 
 function within(name: string, value: number, least: number, most: number): void {
