@@ -125,6 +125,8 @@ function addKeysCommand(root: Command): void {
   )
 }
 
+const REMAINS_MS = 1_000
+
 function program(exit: (code: number) => void): Command {
   const root = new Command('baton')
     .description('Disaggregated LLM serving: prefill and decode on different workers.')
@@ -141,6 +143,7 @@ function program(exit: (code: number) => void): Command {
     .action(async (flags: Flags) => {
       const { runServe } = await import('./commands/serve-command.ts')
       exit(await runServe(resolved(flags), MAIN))
+      endSoon()
     })
   withOptions(
     root.command('worker').description('start one worker that joins a fleet'),
@@ -159,6 +162,7 @@ function program(exit: (code: number) => void): Command {
   ).action(async (flags: Flags) => {
     const { runFrontendOnly } = await import('./commands/frontend-command.ts')
     exit(await runFrontendOnly(resolved(flags), MAIN))
+    endSoon()
   })
   withOptions(
     root
@@ -223,6 +227,14 @@ function program(exit: (code: number) => void): Command {
     )
   }
   return root
+}
+
+/**
+ * A server has ended and closed everything, but a library may have left something open that would keep the process: the
+ * client of NATS leaves its socket open if it is closed while it waits for the server's first message.
+ */
+function endSoon(): void {
+  setTimeout(() => process.exit(), REMAINS_MS).unref()
 }
 
 async function main(): Promise<number> {

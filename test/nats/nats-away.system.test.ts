@@ -35,6 +35,25 @@ describe('NATS is away at the start', () => {
   })
 
   it.skipIf(NATS_VERSION === null)(
+    'a server that accepts connections and does not answer - frontends that connect again end on SIGTERM',
+    async () => {
+      const server = await NatsServer.start()
+      onTestFinished(() => server.close())
+      const frontends = await Promise.all(
+        [1, 2, 3].map(() => startBaton([...FRONTEND, '--discovery', server.url], /http:/)),
+      )
+      for (const { process } of frontends) onTestFinished(() => void process.kill('SIGKILL'))
+      server.suspend()
+      onTestFinished(() => server.resume())
+      for (const { printed } of frontends) {
+        await expect.poll(printed, SOON).toContain('discovery is unreachable')
+      }
+      for (const { process } of frontends) process.kill('SIGTERM')
+      expect(await Promise.all(frontends.map(({ ended }) => ended))).toEqual([0, 0, 0])
+    },
+  )
+
+  it.skipIf(NATS_VERSION === null)(
     'credentials that cannot be read as such - one sentence and an exit code',
     async () => {
       const server = await NatsServer.start()
