@@ -53,6 +53,61 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it.each([1, 3])(
+    'random removal - chains of 300 blocks on %i workers that store some of it again',
+    (holders) => {
+      const [index, oracle] = [
+        new EventPrefixIndex({ scanFreeBlocks: 1000 }),
+        new NaivePrefixIndex(),
+      ]
+      const chains = Array.from({ length: 12 }, (_, i) => hashesOf(1000 * i, 300))
+      const both = (holder: number, event: KvEvent): void =>
+        expect(index.apply(holder, event)).toBe(oracle.apply(holder, event))
+      const [found, expected] = [new PrefixMatches(8), new PrefixMatches(8)]
+      for (const hashes of chains) {
+        for (let holder = 0; holder < holders; holder++) both(holder, stored(hashes, 0, 300))
+      }
+      const blocks = 3600 * holders
+      for (let step = 0; step < blocks; step++) {
+        const number = (step * 7919) % blocks
+        const [holder, block] = [number % holders, Math.floor(number / holders)]
+        const hashes = chains[block % 12] ?? none
+        both(holder, removed(hashes, Math.floor(block / 12)))
+        if (step % 97 === 0) both(holder, stored(hashes, 0, 1 + (step % 300)))
+        if (step % 60 !== 0) continue
+        checkRuns(index.device)
+        index.find(hashes, found)
+        oracle.find(hashes, expected)
+        expect(found.device.subarray(0, holders)).toEqual(expected.device.subarray(0, holders))
+        expect(index.stats().entries).toBe(oracle.stats().entries)
+      }
+      for (const hashes of chains) {
+        for (let holder = 0; holder < holders; holder++)
+          both(holder, { kind: 'removed', hashes, tier: 'device' })
+      }
+      checkRuns(index.device)
+      expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+    },
+  )
+
+  it.each([200, 1000])(
+    'random removal - nine of ten blocks of chains of %i: the rest takes less than 100 bytes per block',
+    (length) => {
+      const index = new EventPrefixIndex()
+      const count = 100_000 / length
+      const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+      for (const hashes of chains) index.apply(0, stored(hashes, 0, length))
+      for (let step = 0; step < 90_000; step++) {
+        const number = (step * 61_879) % 100_000
+        index.apply(0, removed(chains[number % count] ?? none, Math.floor(number / count)))
+      }
+      const { bytes, entries } = index.stats()
+      expect(entries).toBe(10_000)
+      expect(bytes / entries).toBeLessThan(100)
+      checkRuns(index.device)
+    },
+  )
+
   it('random removal - chains that branch off each other are dissolved, grow again, and give the results of the oracle', () => {
     const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
     const trunk = hashesOf(1, 60)

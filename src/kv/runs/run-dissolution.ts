@@ -15,6 +15,9 @@ import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './ru
 const HOLDERS_MAX = 4
 /** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
 const BLOCKS_MAX = 128
+/** A run is worn when at most one of this many blocks has a holder; shorter ones soon end anyway. */
+const WORN_SHARE = 3
+const WORN_BLOCKS_MIN = 64
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
 const BATCH = 32
@@ -45,9 +48,38 @@ export class RunDissolution {
   dissolve(run: number): number {
     const { runs } = this.#blocks
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
+    const holders = runs.records[run * RUN_STRIDE + COUNT] as number
+    if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
+    return this.#convert(run)
+  }
+
+  /**
+   * Whether most blocks of a run have no holder any more, so that the rest takes less memory as loose blocks. Of such
+   * a chain queries read only the first few blocks, so it may be long.
+   */
+  isWorn(run: number): boolean {
+    const { runs } = this.#blocks
+    if (runs.isFree(run)) return false
+    const length = runs.length(run)
+    const holders = runs.records[run * RUN_STRIDE + COUNT] as number
+    if (holders > HOLDERS_MAX || length < WORN_BLOCKS_MIN) return false
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    let held = 0
+    for (const last = k + HOLDING * holders; k < last; k += HOLDING) {
+      held += this.#holdings.countOf(run, list[k + 1] as number)
+    }
+    return WORN_SHARE * held <= length
+  }
+
+  dissolveWorn(run: number): void {
+    if (this.isWorn(run)) this.#convert(run)
+  }
+
+  #convert(run: number): number {
+    const { runs } = this.#blocks
     const record = run * RUN_STRIDE
     const holders = runs.records[record + COUNT] as number
-    if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
     const start = runs.records[record + START] as number
     const count = (runs.records[record + END] as number) - start
     this.#read(run, count)

@@ -32,6 +32,8 @@ export class RunRemoval {
   readonly #lookAhead: RunLookAhead
   /** Runs that lose single blocks that had to be searched for. */
   readonly #scattered: number[] = []
+  /** Runs that have lost most of their blocks. */
+  readonly #worn: number[] = []
   #isSearching = false
 
   constructor(
@@ -52,6 +54,16 @@ export class RunRemoval {
 
   /** Returns how many of the hashes were not held. */
   remove(holder: number, hashes: Uint32Array): number {
+    const missing = this.#remove(holder, hashes)
+    // Not before, because positions of the event's blocks are still in use.
+    if (this.#worn.length > 0) {
+      for (const run of this.#worn) this.#dissolution.dissolveWorn(run)
+      this.#worn.length = 0
+    }
+    return missing
+  }
+
+  #remove(holder: number, hashes: Uint32Array): number {
     const count = hashes.length >> 1
     const { arena, reader, runs } = this.#blocks
     let missing = 0
@@ -178,7 +190,11 @@ export class RunRemoval {
       // follow.
       if (this.#scattered.at(-1) !== run) this.#scattered.push(run)
     }
-    return to - from - this.#holdings.cut(run, holder, k, from, to)
+    const gone = this.#holdings.cut(run, holder, k, from, to)
+    if (to - from === 1 && this.#worn.at(-1) !== run && this.#dissolution.isWorn(run)) {
+      this.#worn.push(run)
+    }
+    return to - from - gone
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */
