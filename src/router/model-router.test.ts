@@ -144,10 +144,12 @@ describe('cached tokens that an engine reports', () => {
     const { events, ...batch } = stored(60)
     const inHost = events.map((event) => ({ ...event, tier: 'host' as const }))
     router.fleet.kvEvents(workerIdOf(1), { ...batch, events: inHost })
-    send({}, 64)
+    const { sent } = send({}, 64)
     const usage = { promptTokens: 64, completionTokens: 1, totalTokens: 65, cachedTokens: 60 }
     plane.call(0).finish('stop', { usage })
     expect(router.status().decode.answers).toMatchObject({ forecasts: 1, forecastsOff: 0 })
+    const outcomes = (router.explain(sent.requestId) ?? []).map(({ outcome }) => outcome)
+    expect(outcomes).toMatchObject([{ overlapBlocks: 15, cachedTokens: 60 }])
   })
 })
 

@@ -93,6 +93,7 @@ export interface DecisionRecord {
         readonly workerId: WorkerId
         readonly dpRank: number
         readonly overlapBlocks: number
+        /** Tokens of these blocks, in any tier: the cost counts those in host memory and on disk only in part. */
         readonly cachedTokens: number
         readonly reason: ChoiceReason
         /** Predicted time to the first token; absent if nothing is known about the pool yet. */

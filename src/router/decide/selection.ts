@@ -28,6 +28,7 @@ export interface Selection {
   readonly phase: Phase
   /** Leading blocks of the prompt that are cached on the rank: on the device, in host memory or on disk. */
   readonly overlapBlocks: number
+  /** Prompt tokens that need not be computed: the cached tokens of each tier times the tier's weight. */
   readonly cachedTokens: number
   readonly promptTokens: number
   readonly promptBlocks: number

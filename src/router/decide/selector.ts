@@ -253,7 +253,7 @@ export class Selector {
         workerId,
         dpRank,
         overlapBlocks,
-        cachedTokens,
+        cachedTokens: overlapBlocks * scope.blockSize,
         reason,
         ...(predictedTtftMs === null ? {} : { predictedTtftMs }),
       }),

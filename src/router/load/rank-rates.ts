@@ -112,7 +112,10 @@ export class RankRates {
     return this.#outputTokens
   }
 
-  /** Share of the prompt tokens that were cached on the rank they were sent to. */
+  /**
+   * Share of the prompt tokens that needed no computation on the rank they were sent to. Tokens in host memory and on
+   * disk count with their tier's weight, as in the prompts from which `msPerToken` is learned.
+   */
   get reuseShare(): number {
     return this.#promptTokens === 0 ? 0 : this.#cachedTokens / this.#promptTokens
   }
