@@ -7,6 +7,7 @@
  * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
 import { memorySentence } from './guard/last-words.ts'
+import { outliveTerminal } from './guard/closed-terminal.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
@@ -260,6 +261,7 @@ async function main(): Promise<number> {
 
 // The reader of our output may exit (`baton serve | head`); a server continues without it.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+outliveTerminal()
 keepRequestsYoung()
 boundOldGeneration()
 boundYoungGeneration()
