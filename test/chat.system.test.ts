@@ -106,6 +106,38 @@ describe('baton chat', () => {
     },
   )
 
+  it.skipIf(process.platform !== 'linux')(
+    'Ctrl-C - clears typed and pasted text, and ends the chat on an empty line',
+    async () => {
+      const state = mkdtempSync(join(tmpdir(), 'baton-chat-'))
+      const command = `"${process.execPath}" "${MAIN}" chat --url ${server.url} --max-tokens 5`
+      const child = spawn('script', ['-qec', command, '/dev/null'], {
+        stdio: ['pipe', 'pipe', 'ignore'],
+        env: { ...process.env, XDG_STATE_HOME: state, TERM: 'xterm' },
+      })
+      const closed = new Promise((resolve) => child.once('close', resolve))
+      let printed = ''
+      child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+      await until('it asks', () => printed.includes('\u001B[?2004h'))
+      child.stdin.write('not this')
+      await until('the text is shown', () => printed.includes('not this'))
+      child.stdin.write('\u0003')
+      child.stdin.write('\u001B[200~nor this\nnor that\u001B[201~')
+      await until('the paste is shown', () => printed.includes('nor that'))
+      child.stdin.write('\u0003')
+      child.stdin.write('but this\r')
+      await until('it has answered', () => /TTFT \d+ ms/.test(printed))
+      const file = join(state, 'talk.json')
+      child.stdin.write(`/save ${file}\r`)
+      await until('the chat is saved', () => printed.includes('2 messages are in'))
+      const saved = JSON.parse(readFileSync(file, 'utf8')) as { messages: { content: string }[] }
+      expect(saved.messages[0]?.content).toBe('but this')
+      child.stdin.write('\u0003')
+      expect(await closed).toBe(0)
+      rmSync(state, { recursive: true, force: true })
+    },
+  )
+
   it('a failed answer - sets the exit code when input is a script', async () => {
     const tooLong = 'word '.repeat(5000)
     const { code, printed } = await chat(['--url', server.url], [tooLong, '/quit'])

@@ -75,10 +75,10 @@ async function run(talk: Talk): Promise<boolean> {
     ...(isTerminal ? { history: readHistory() } : {}),
   })
   let stopAnswer: AbortController | null = null
-  terminal.on('SIGINT', () => {
-    if (stopAnswer === null) terminal.close()
-    else stopAnswer.abort()
-  })
+  const stop = (): boolean => {
+    stopAnswer?.abort()
+    return stopAnswer !== null
+  }
   // The end of standard input closes the terminal interface while questions are still being answered.
   let isOpen = true
   terminal.once('close', () => (isOpen = false))
@@ -87,7 +87,7 @@ async function run(talk: Talk): Promise<boolean> {
   })
   let hasFailed = false
   terminal.prompt()
-  for await (const line of questions(terminal, isTerminal)) {
+  for await (const line of questions(terminal, isTerminal, stop)) {
     const isCommand = line.trim().startsWith('/') && !line.includes('\n')
     const next = isCommand ? await talk.command(line) : asQuestion(line)
     if (next === 'quit') break

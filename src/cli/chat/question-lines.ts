@@ -19,8 +19,15 @@ interface Key {
   readonly name?: string
 }
 
-/** Yields one question after the other until the input ends. */
-export async function* questions(terminal: Interface, isTerminal: boolean): AsyncGenerator<string> {
+/**
+ * Yields one question after the other until the input ends. Ctrl-C stops what `stopAnswer` stops (it returns false when
+ * there is nothing to stop); otherwise it clears the text that was typed or pasted, and without text it ends the input.
+ */
+export async function* questions(
+  terminal: Interface,
+  isTerminal: boolean,
+  stopAnswer: () => boolean,
+): AsyncGenerator<string> {
   if (!isTerminal) {
     yield* terminal
     return
@@ -36,6 +43,12 @@ export async function* questions(terminal: Interface, isTerminal: boolean): Asyn
   process.stdin.on('keypress', onKey)
   process.stdout.write(PASTE_ON)
   terminal.on('line', (line) => paste.line(line))
+  terminal.on('SIGINT', () => {
+    if (stopAnswer()) return
+    const hadLines = paste.discard()
+    if (hadLines || terminal.line !== '') clearLine(terminal)
+    else terminal.close()
+  })
   terminal.once('close', () => {
     isClosed = true
     paste.end()
@@ -56,6 +69,12 @@ export async function* questions(terminal: Interface, isTerminal: boolean): Asyn
     process.stdin.off('keypress', onKey)
     process.stdout.write(PASTE_OFF)
   }
+}
+
+/** Presses the keys of readline that delete a line: Ctrl-E moves to its end, Ctrl-U deletes all before the cursor. */
+function clearLine(terminal: Interface): void {
+  terminal.write(null, { ctrl: true, name: 'e' })
+  terminal.write(null, { ctrl: true, name: 'u' })
 }
 
 export class PasteCollector {
@@ -79,6 +98,16 @@ export class PasteCollector {
     this.#lines.push(line)
     this.#timer?.cancel()
     this.#timer = this.#isPasting ? null : this.#clock.after(TOGETHER_MS, () => this.#flush())
+  }
+
+  /** Drops the lines that are no question yet; returns false when there were none. */
+  discard(): boolean {
+    const hadLines = this.#lines.length > 0
+    this.#timer?.cancel()
+    this.#timer = null
+    this.#lines = []
+    this.#isPasting = false
+    return hadLines
   }
 
   /** The input has ended. */
