@@ -82,10 +82,11 @@ interface Cost {
 
 async function costOf(readers: number): Promise<Cost> {
   const feed = new LiveFeed({ clock: osClock, log, fleet: () => frontend.fleet() })
-  const left = new AbortController()
+  // Each page has a connection of its own, and so a signal of its own.
+  const pages = Array.from({ length: readers }, () => new AbortController())
   let bytes = 0
-  for (let i = 0; i < readers; i++) {
-    const { body } = feed.open(left.signal)
+  for (const { signal } of pages) {
+    const { body } = feed.open(signal)
     ;(body as HttpStream).open({ write: (text) => void (bytes += text.length), end: () => {} })
   }
   await sleep(1_000)
@@ -100,7 +101,7 @@ async function costOf(readers: number): Promise<Cost> {
   }
   const { user, system } = process.cpuUsage(before)
   const elapsedMs = performance.now() - startMs
-  left.abort()
+  for (const page of pages) page.abort()
   feed.close()
   return {
     cpuShare: (user + system) / 1000 / elapsedMs,
