@@ -35,9 +35,15 @@ export function keyHeaders(): Readonly<Record<string, string>> {
   return key === undefined || key === '' ? {} : { authorization: `Bearer ${key}` }
 }
 
-/** Rejects with `transport.cannot_connect`, which says what to do, when no Baton server answers. */
-export function askServer(url: string, path: string): Promise<ServerAnswer> {
-  return exchange(url, path, { headers: keyHeaders() })
+/**
+ * Rejects with `transport.cannot_connect`, which says what to do, when no Baton server answers within `withinMs`.
+ */
+export function askServer(
+  url: string,
+  path: string,
+  withinMs = ANSWER_MS_MAX,
+): Promise<ServerAnswer> {
+  return exchange(url, path, { headers: keyHeaders() }, withinMs)
 }
 
 /**
@@ -46,7 +52,12 @@ export function askServer(url: string, path: string): Promise<ServerAnswer> {
  */
 export async function postServer(url: string, path: string, body: unknown): Promise<unknown> {
   const headers = { ...keyHeaders(), 'content-type': 'application/json' }
-  const answer = await exchange(url, path, { method: 'POST', headers, body: JSON.stringify(body) })
+  const answer = await exchange(
+    url,
+    path,
+    { method: 'POST', headers, body: JSON.stringify(body) },
+    ANSWER_MS_MAX,
+  )
   if (answer.status === 200) return answer.body
   const message = saidIn(answer.body) ?? `the server answered ${answer.status}`
   throw new BatonError('backend.unknown', message)
@@ -66,13 +77,18 @@ interface ServerAnswer {
 /** A working server answers these requests at once; one that takes longer is stuck. */
 const ANSWER_MS_MAX = 15_000
 
-async function exchange(url: string, path: string, init: RequestInit): Promise<ServerAnswer> {
-  const signal = AbortSignal.timeout(ANSWER_MS_MAX)
+async function exchange(
+  url: string,
+  path: string,
+  init: RequestInit,
+  withinMs: number,
+): Promise<ServerAnswer> {
+  const signal = AbortSignal.timeout(withinMs)
   try {
     const reply = await fetch(new URL(path, url), { ...init, signal })
-    return { status: reply.status, body: parsed(url, await replyText(url, reply)) }
+    return { status: reply.status, body: parsed(url, await replyText(url, reply, withinMs)) }
   } catch (error) {
-    throw error instanceof BatonError ? error : noServer(url, error)
+    throw error instanceof BatonError ? error : noServer(url, error, withinMs)
   }
 }
 

@@ -4,7 +4,10 @@
 import { BatonError } from '../../base/index.ts'
 
 /** By the error code of the operating system, of TLS or of fetch. */
-const REASONS: readonly (readonly [codes: RegExp, reason: (url: URL) => string])[] = [
+const REASONS: readonly (readonly [
+  codes: RegExp,
+  reason: (url: URL, withinMs?: number) => string,
+])[] = [
   [
     /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(?:_LOCALLY)?))$/,
     () =>
@@ -23,16 +26,21 @@ const REASONS: readonly (readonly [codes: RegExp, reason: (url: URL) => string])
   ],
   [/^(?:ENOTFOUND|EAI_AGAIN)$/, ({ hostname }) => `the host name ${hostname} cannot be resolved`],
   [/^UND_ERR_SOCKET$/, () => 'it closed the connection without an answer: try https://'],
-  [/Timeout|TIMEOUT/, () => 'it accepted the connection but did not answer in time'],
+  [
+    /Timeout|TIMEOUT/,
+    (_, withinMs) =>
+      `it accepted the connection but did not answer ${withinMs === undefined ? 'in time' : `within ${withinMs / 1000} s`}`,
+  ],
 ]
 
-export function noServer(url: string, cause: unknown): BatonError {
+/** `withinMs`: how long the caller waited for an answer. */
+export function noServer(url: string, cause: unknown, withinMs?: number): BatonError {
   const code = failureCode(cause)
   const reason = REASONS.find(([codes]) => codes.test(code))?.[1]
   const message =
     reason === undefined
       ? `no server at ${url}: start one with 'baton serve', or name it with --url`
-      : `no answer from ${url}: ${reason(new URL(url))}`
+      : `no answer from ${url}: ${reason(new URL(url), withinMs)}`
   return new BatonError('transport.cannot_connect', message, { cause })
 }
 

@@ -7,7 +7,7 @@ import { noServer } from './no-server.ts'
 const BYTES_MAX = 32 * 1024 * 1024
 
 /** Rejects with `transport.cannot_connect` when the answer exceeds the limit in bytes or in time. */
-export async function replyText(url: string, reply: Response): Promise<string> {
+export async function replyText(url: string, reply: Response, withinMs?: number): Promise<string> {
   const pieces: Uint8Array[] = []
   let bytes = 0
   try {
@@ -18,7 +18,7 @@ export async function replyText(url: string, reply: Response): Promise<string> {
       pieces.push(piece)
     }
   } catch (error) {
-    throw error instanceof BatonError ? error : noServer(url, error)
+    throw error instanceof BatonError ? error : noServer(url, error, withinMs)
   }
   return Buffer.concat(pieces).toString('utf8')
 }

@@ -21,8 +21,11 @@ interface DoctorOptions {
 }
 
 export async function runDoctor({ open, url, json, folders }: DoctorOptions): Promise<number> {
-  const ofServer = url === null ? [] : await asFindings('server', () => serverChecks(url))
-  const ofFleet = await asFindings('fleet', () => fleetFindings(open))
+  // Asked at the same time, so that the report of a server that does not answer takes one deadline.
+  const [ofServer, ofFleet] = await Promise.all([
+    url === null ? [] : asFindings('server', () => serverChecks(url)),
+    asFindings('fleet', () => fleetFindings(open)),
+  ])
   // A server that does not answer is reported once, not twice.
   const known = new Set(ofServer.map(({ text }) => text))
   const findings: readonly Finding[] = [

@@ -11,6 +11,7 @@ import { openDiscovery } from '../compose/open-discovery.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import { fleetOf } from './fleet-shape.ts'
+import { ANSWER_MS_MAX } from './server-checks.ts'
 
 export interface FleetSource {
   /** An address, for display. */
@@ -26,7 +27,7 @@ export function serverSource(url: string): FleetSource {
   return {
     name: url,
     fleet: async () => {
-      const { status, body } = await askServer(url, '/debug/fleet')
+      const { status, body } = await askServer(url, '/debug/fleet', ANSWER_MS_MAX)
       if (status === 200) return fleetOf(body, url)
       throw refusal(status, body, url)
     },

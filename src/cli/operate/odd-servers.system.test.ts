@@ -57,6 +57,27 @@ describe('top and doctor with an address that is not a Baton server', () => {
   })
 })
 
+describe('doctor with a server that accepts connections and never answers', () => {
+  it('reports it once and says how long it waited', async () => {
+    const url = await serverOf(() => undefined)
+    const { exitCode, printed } = await runBaton(['doctor', '--url', url])
+    expect(exitCode).toBe(1)
+    expect(printed.match(/^FAIL .*\n.*/gm)).toEqual([
+      expect.stringMatching(/^FAIL +server +no answer from .*\n +→ .* did not answer within 5 s$/),
+    ])
+  })
+
+  it('answers in part - the rest is reported all the same', async () => {
+    const url = await serverOf((path, reply) => {
+      if (path === '/debug/fleet') reply.end(JSON.stringify(aFleet()))
+      else if (path === '/live') reply.end('ok')
+    })
+    const { printed } = await runBaton(['doctor', '--url', url])
+    expect(printed).toMatch(/^FAIL +server +no answer from .*\n +→ .* within 5 s$/m)
+    expect(printed).toMatch(/^ok +discovery/m)
+  })
+})
+
 describe('disks', () => {
   it('every folder that the fleet writes to - each disk is reported once', async () => {
     const { localChecks } = await import('./local-checks.ts')
