@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -108,6 +108,21 @@ describe('baton keys', () => {
     } finally {
       await server.stop()
     }
+  })
+
+  it('a key file that everybody may write - is reported at the start, with the command that mends it', async () => {
+    const open = join(folder, 'open.json')
+    writeFileSync(open, readFileSync(file), { mode: 0o600 })
+    const warnings = async (): Promise<readonly string[]> => {
+      const server = await startServer(['--engine', 'sim', '--in-process', '--keys', open])
+      await server.stop()
+      return server.printed().match(/^.*chmod.*$/gm) ?? []
+    }
+    expect(await warnings()).toEqual([])
+    chmodSync(open, 0o666)
+    const [line = '', ...more] = await warnings()
+    expect(more).toEqual([])
+    expect(line).toContain(`chmod 600 ${open}`)
   })
 
   it.each([

@@ -4,7 +4,14 @@
 import { BatonError } from '../../base/index.ts'
 import { describeDiscovery, parseNatsAddress } from '../../discovery/index.ts'
 import type { NatsAddress } from '../../discovery/index.ts'
-import { createLogger, followKeyBucket, keyBucket, KeyBook, keyFile } from '../../host/index.ts'
+import {
+  createLogger,
+  followKeyBucket,
+  isWorldWritable,
+  keyBucket,
+  KeyBook,
+  keyFile,
+} from '../../host/index.ts'
 import type { KeyStore } from '../../host/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 
@@ -26,6 +33,12 @@ export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
   const address = keys.trim() === FLEETS_OWN ? natsOfFleet(discovery) : natsAddress(keys, '--keys')
   if (address === null) {
     const book = KeyBook.open(keys, onFault)
+    if (isWorldWritable(keys)) {
+      logger.warn(
+        { file: keys },
+        `every user of this machine can add keys to this file: chmod 600 ${keys}`,
+      )
+    }
     return { book, close: async () => book.close() }
   }
   const open = await followKeyBucket(address, {

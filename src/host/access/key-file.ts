@@ -15,6 +15,16 @@ export function readKeyText(path: string): string {
   }
 }
 
+/** True when every user of this machine could add a key to the file. Windows has no such modes. */
+export function isWorldWritable(path: string): boolean {
+  try {
+    return process.platform !== 'win32' && (statSync(path).mode & 0o002) !== 0
+  } catch {
+    // The keys were given as a text.
+    return false
+  }
+}
+
 /** The file need not exist when a key is added. */
 export function keyFile(path: string): KeyStore {
   const list = (): readonly KeyEntry[] => parseKeys(readKeyText(path), path)
