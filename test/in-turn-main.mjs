@@ -10,9 +10,13 @@ const [main] = process.argv.slice(2)
 const environment = { ...process.env }
 let count = 0
 
-/** Passes everything written to the stream to `take`; returns a function that restores the stream. */
+/**
+ * Passes everything written to the stream to `take`; returns a function that restores the stream, and removes the
+ * listeners that a command, which has a process of its own otherwise, leaves on it.
+ */
 function divert(stream, take) {
   const { write } = stream
+  const listeners = stream.listeners('error')
   stream.write = (bytes, encoding, done) => {
     take(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString())
     const told = typeof encoding === 'function' ? encoding : done
@@ -21,6 +25,9 @@ function divert(stream, take) {
   }
   return () => {
     stream.write = write
+    for (const listener of stream.listeners('error')) {
+      if (!listeners.includes(listener)) stream.off('error', listener)
+    }
   }
 }
 
