@@ -89,6 +89,11 @@ describe('validateStream - forms that an engine may yield', () => {
 
 describe('validateStream - violations by rule', () => {
   const logprob = { tokenId: 5, logprob: -1, top: [] }
+  const scores = (from: number, ...ids: number[]): Chunk => ({
+    tokenIds: [],
+    promptLogprobs: { from, tokens: ids.map((tokenId) => ({ ...logprob, tokenId })) },
+  })
+  const scored = { request: { ...request, output: { promptLogprobs: 0 } } }
   const cases: [StreamRule, readonly (Chunk | Error)[], ValidateOptions?][] = [
     ['chunk-malformed', ['text' as unknown as Chunk]],
     ['chunk-malformed', [{ tokenIds: new Set([1]) as never }]],
@@ -111,6 +116,13 @@ describe('validateStream - violations by rule', () => {
     ['logprobs-mismatch', [{ tokenIds: [5], logprobs: [logprob, logprob] }]],
     ['logprobs-mismatch', [{ tokenIds: [6], logprobs: [logprob] }]],
     ['logprobs-missing', [tokenChunk(5)], { request: { ...request, output: { logprobs: 0 } } }],
+    ['prompt-logprobs-invalid', [scores(4e9, 2)], scored],
+    ['prompt-logprobs-invalid', [scores(2, 3)], scored],
+    ['prompt-logprobs-invalid', [scores(1, 2, 3, 4)], scored],
+    ['prompt-logprobs-invalid', [scores(1, 3)], scored],
+    ['logprobs-missing', [tokenChunk(5)], scored],
+    ['logprobs-missing', [scores(1, 2), tokenChunk(5)], scored],
+    ['logprobs-missing', [finishChunk('length')], scored],
   ]
   it.each(cases)('%s', async (rule, items, options) => {
     const { error } = await outcomeOf(items, options)
@@ -118,6 +130,18 @@ describe('validateStream - violations by rule', () => {
     const code =
       rule === 'missing-terminal' ? 'backend.stream_incomplete' : 'backend.contract_violation'
     expect(error).toMatchObject({ code, data: { rule } })
+  })
+
+  it.each<[string, readonly Chunk[], Uint32Array?]>([
+    ['in one part', [scores(1, 2, 3), tokenChunk(5), end]],
+    ['in two parts', [scores(1, 2), scores(2, 3), tokenChunk(5), end]],
+    ['in a part that is repeated', [scores(1, 2), scores(1, 2, 3), tokenChunk(5), end]],
+    ['with the first token', [{ ...scores(1, 2, 3), tokenIds: [5] }, end]],
+    ['with an empty part', [scores(1), scores(1, 2, 3), tokenChunk(5), end]],
+    ['of a prompt of one token', [tokenChunk(5), finishChunk('length')], Uint32Array.of(1)],
+  ])('log-probabilities of the prompt %s - are passed on', async (_name, items, tokenIds) => {
+    const asked = { ...scored.request, tokenIds: tokenIds ?? request.tokenIds }
+    expect(await outcomeOf(items, { request: asked })).toEqual({ chunks: items })
   })
 
   it('after a stop - only a cancelled end is allowed, but an item requested before may still arrive', () => {

@@ -12,6 +12,7 @@ import { CHUNK_RULES, chunkFault } from './check-chunk.ts'
 import { chunkOf } from './engine-chunk.ts'
 import type { EngineChunk } from './engine-chunk.ts'
 import type { GenerateContext } from './generate-context.ts'
+import { PromptScores } from './prompt-scores.ts'
 
 export const STREAM_RULES = {
   ...CHUNK_RULES,
@@ -24,7 +25,8 @@ export const STREAM_RULES = {
   'usage-total-mismatch': '`usage.totalTokens` must be the sum of prompt and completion tokens.',
   'usage-prompt-mismatch':
     '`usage.promptTokens` must be the number of prompt tokens, unless the stream has text.',
-  'logprobs-missing': 'If log-probabilities were requested, every token must have them.',
+  'logprobs-missing':
+    'If log-probabilities were requested, every token must have them; those of the prompt must come before the first token.',
   'tokens-after-cancel':
     'An item that is requested after the stop must have no tokens and must end the stream.',
   'cancel-ignored': 'A stopped stream must end with `cancelled`.',
@@ -67,6 +69,7 @@ export class StreamValidator {
   readonly #promptTokens: number | undefined
   readonly #wantsLogprobs: boolean
   readonly #context: GenerateContext | undefined
+  readonly #scores: PromptScores | null
   #tokenCount = 0
   #hasText = false
   #hasEnded = false
@@ -77,6 +80,7 @@ export class StreamValidator {
     this.#promptTokens = options.request?.tokenIds.length
     this.#wantsLogprobs = options.request?.output.logprobs !== undefined
     this.#context = options.context
+    this.#scores = options.request === undefined ? null : new PromptScores(options.request)
   }
 
   get hasEnded(): boolean {
@@ -114,6 +118,8 @@ export class StreamValidator {
       throw violation('tokens-over-max', `${this.#tokenCount} tokens, asked ${this.#maxTokens}`)
     if (tokenIds.length > 0 && this.#wantsLogprobs && chunk.logprobs === undefined)
       throw violation('logprobs-missing', 'a chunk without logprobs')
+    if (this.#scores !== null && (chunk.promptLogprobs !== undefined || this.#scores.isAwaited))
+      this.#checkScores(this.#scores, chunk)
     if (this.#wasStopped) this.#checkStopped(chunk)
     if (chunk.prefillResult !== undefined) this.#checkCached(chunk)
     if (finish === undefined) return
@@ -135,6 +141,14 @@ export class StreamValidator {
     if (this.#hasEnded) return
     this.#hasEnded = true
     throw violation('missing-terminal', `the stream ended after ${this.#tokenCount} tokens`)
+  }
+
+  #checkScores(scores: PromptScores, { promptLogprobs, tokenIds, finish }: Chunk): void {
+    const wrong = promptLogprobs === undefined ? null : scores.take(promptLogprobs)
+    if (wrong !== null) throw violation('prompt-logprobs-invalid', wrong)
+    const isDue = tokenIds.length > 0 || (finish !== undefined && finish !== 'cancelled')
+    if (isDue && scores.isAwaited && !this.#hasText)
+      throw violation('logprobs-missing', `of prompt tokens from ${scores.next} on`)
   }
 
   /** With text the engine counts its own prompt tokens. */

@@ -139,6 +139,21 @@ describe('errors before the first token', () => {
     },
   )
 
+  it('log-probabilities of the prompt from a huge position - the worker is at fault, and it is freed', async () => {
+    const tokens = [{ tokenId: 4, logprob: -1, top: [] }]
+    const it_ = new ScriptedFrontend({
+      engine: { features: ['logprobs', 'prompt_logprobs'] },
+      script: (run) => {
+        // A hole in a list of this length would take minutes to read.
+        run.routed().chunk({ tokenIds: [], promptLogprobs: { from: 4_000_000_000, tokens } })
+        run.says('one').ends()
+      },
+    })
+    const reply = await it_.completion({ prompt: [3, 4], prompt_logprobs: 0 })
+    expect([reply.status, reply.json.error.code]).toEqual([500, 'backend.contract_violation'])
+    expect(it_.runs[0]?.cancels).toEqual(['kill'])
+  })
+
   it('too many requests in flight - 529, and admitted again after the end of one', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('a'),

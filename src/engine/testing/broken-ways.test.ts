@@ -1,9 +1,16 @@
 /** Further ways to break a rule: the kit names that rule, and is never broken by the engine itself. */
 import { describe, expect, it } from 'vitest'
 import { finishChunk, tokenChunk } from '../../request/index.ts'
-import type { EngineConfig } from '../../request/index.ts'
+import type {
+  Chunk,
+  EngineConfig,
+  GenerateRequest,
+  PromptLogprobs,
+  TokenLogprobs,
+} from '../../request/index.ts'
 import { VirtualClock } from '../../sim/index.ts'
 import type { EngineObserver } from '../engine.ts'
+import type { GenerateContext } from '../generate-context.ts'
 import { runConformance } from './run-conformance.ts'
 import { SoundEngine, chunks, life, make, replaced } from '../../../test/engine/sound-engine.ts'
 import type { Broken } from '../../../test/engine/sound-engine.ts'
@@ -35,6 +42,31 @@ const embeds = (vector: unknown, config: Partial<EngineConfig> = {}): Broken =>
         }
       },
   )
+/** Scores prompts when it is asked to, and only then. */
+const scoring = (of: (tokens: readonly TokenLogprobs[]) => PromptLogprobs | undefined): Broken =>
+  make(
+    (Base) =>
+      class extends Base {
+        override async start(): Promise<EngineConfig> {
+          return {
+            ...(await super.start()),
+            features: ['logprobs', 'prompt_logprobs'],
+          }
+        }
+
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          const ids = request.tokenIds.subarray(1)
+          const tokens = Array.from(ids, (tokenId) => ({ tokenId, logprob: -1, top: [] }))
+          const promptLogprobs =
+            request.output.promptLogprobs === undefined ? undefined : of(tokens)
+          if (promptLogprobs !== undefined) yield { tokenIds: [], promptLogprobs }
+          yield* super.items(request, context)
+        }
+      },
+  )
 const observed = (tell: (observer: EngineObserver) => void): Broken => life({ observe: tell })
 const noText = (): never => Object.create(null) as never
 
@@ -51,6 +83,12 @@ describe('runConformance - other ways to break a rule', () => {
         options: { mode: 'prefill' },
       },
     ],
+    [
+      'the log-probabilities of the prompt from a wrong position',
+      'prompt-logprobs-invalid',
+      scoring((tokens) => ({ from: 2, tokens })),
+    ],
+    ['no log-probabilities of the prompt', 'logprobs-missing', scoring(() => undefined)],
     ['a number for a stream', 'generate-failed', generates(5)],
     ['nothing for a stream', 'generate-failed', generates(undefined)],
     ['a promise of a stream', 'generate-failed', generates(Promise.resolve([]))],

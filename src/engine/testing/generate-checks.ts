@@ -28,7 +28,9 @@ export async function checkLogprobs(subject: ConformanceSubject): Promise<void> 
     subject.report.skip('logprobs', 'not a feature of this engine')
     return
   }
-  subject.judgePlain(await subject.read(subject.request(4, { output: { logprobs: 1 } })))
+  const hasOfPrompt = subject.config.features.includes('prompt_logprobs')
+  const output = { logprobs: 1, ...(hasOfPrompt ? { promptLogprobs: 1 } : {}) }
+  subject.judgePlain(await subject.read(subject.request(4, { output })))
 }
 
 export async function checkSeed(subject: ConformanceSubject): Promise<void> {

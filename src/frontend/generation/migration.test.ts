@@ -34,6 +34,26 @@ describe('migration', () => {
     expect(it_.ends[0]?.promptTokens).toBe(first?.tokenIds.length)
   })
 
+  it('log-probabilities of the prompt - are those of the prompt only, and are not requested again', async () => {
+    const scores = (tokenIds: Uint32Array) => ({
+      from: 1,
+      tokens: Array.from(tokenIds.subarray(1), (tokenId) => ({ tokenId, logprob: -1, top: [] })),
+    })
+    const it_ = new ScriptedFrontend({
+      engine: { features: ['logprobs', 'prompt_logprobs'] },
+      script: (run, nth) => {
+        if (run.request.output.promptLogprobs !== undefined)
+          run.chunk({ tokenIds: [], promptLogprobs: scores(run.request.tokenIds) })
+        if (nth === 0) run.routed(A).says('Once upon').fails('transport.disconnected')
+        else run.routed(B).says(' a time').ends('length')
+      },
+    })
+    const { json } = await it_.completion({ prompt: [3, 4, 5], prompt_logprobs: 0, max_tokens: 20 })
+    expect(json.choices[0]).toMatchObject({ text: 'Once upon a time' })
+    expect(json.choices[0].prompt_logprobs).toHaveLength(3)
+    expect(it_.requests[1]?.output).toEqual({})
+  })
+
   it('before the first token - the status is the same as without a failure', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) =>

@@ -2,7 +2,7 @@
  * Makes the request that continues after the tokens generated so far.
  */
 import { usageOf } from '../../request/index.ts'
-import type { Chunk, GenerateRequest } from '../../request/index.ts'
+import type { Chunk, GenerateRequest, OutputOptions } from '../../request/index.ts'
 
 /**
  * Null when all requested tokens were generated. `minTokens` includes the resumed tokens and stays the same.
@@ -19,12 +19,19 @@ export function resumedRequest(
   return {
     ...origin,
     tokenIds,
+    output: tokens.length === 0 ? origin.output : withoutScores(origin.output),
     stop:
       maxTokens === undefined
         ? origin.stop
         : { ...origin.stop, maxTokens: maxTokens - tokens.length },
     resumedTokens: (origin.resumedTokens ?? 0) + tokens.length,
   }
+}
+
+/** They came before the first token; now they would include those of the resumed tokens. */
+function withoutScores(output: OutputOptions): OutputOptions {
+  const { promptLogprobs: _, ...rest } = output
+  return rest
 }
 
 /**

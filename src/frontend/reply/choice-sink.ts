@@ -193,7 +193,7 @@ export class ChoiceSink implements ReplySink {
     const cached = chunk.usage?.cachedTokens ?? chunk.prefillResult?.cachedTokens
     if (cached !== undefined) this.#cachedTokens = cached
     if (chunk.engineData !== undefined) this.#engineData = chunk.engineData
-    if (chunk.promptLogprobs !== undefined) this.#keepScores(chunk.promptLogprobs)
+    if (chunk.promptLogprobs !== undefined && !this.#keepScores(chunk.promptLogprobs)) return
     this.#chunkCount += 1
     if (this.itemCount === 1) this.#owner.choiceBegan()
     const { text = '' } = chunk
@@ -204,8 +204,17 @@ export class ChoiceSink implements ReplySink {
     else if (chunk.finish !== undefined) this.#end(chunk.finish, chunk.stopReason, true)
   }
 
-  #keepScores({ from, tokens }: PromptLogprobs): void {
+  /** False: the choice has failed. A position after a gap, which may be huge, would make a list of that length. */
+  #keepScores({ from, tokens }: PromptLogprobs): boolean {
+    const next = this.#promptLogprobs.length + 1
+    if (from > next) {
+      const text = `log-probabilities of prompt tokens came from position ${from} instead of ${next}`
+      this.#cancelBelow('kill')
+      this.onError(new BatonError('backend.contract_violation', text))
+      return false
+    }
     tokens.forEach((token, index) => (this.#promptLogprobs[from - 1 + index] = token))
+    return true
   }
 
   /** An internal error must not propagate to the calling layer, which serves other requests too. */
