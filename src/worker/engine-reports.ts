@@ -67,7 +67,9 @@ export class EngineReports {
         if (fault === null) this.#load.publish(report)
         else this.#reportFault('a load report', fault)
       },
-      unavailable: (reason) => this.#onUnavailable(reason),
+      // The engine may give any value as the reason; only null means that it is available.
+      unavailable: (reason) =>
+        this.#onUnavailable(reason === null ? null : BatonError.from(reason, 'backend.unknown')),
     }
   }
 

@@ -287,6 +287,21 @@ describe('Worker - an engine that is temporarily unavailable', () => {
     expect(away).toMatchObject([{ away: true }, { away: false }])
   })
 
+  it.each<[string, unknown, string]>([
+    ['an Error', new Error('no answer'), 'no answer'],
+    ['a text', 'no answer', 'no answer'],
+    ['undefined', undefined, 'undefined'],
+    ['an object without a text', Object.create(null), 'cannot be converted to text'],
+  ])('a reason that is %s - the worker leaves discovery', async (_name, reason, text) => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(reason as never)
+    await scene.clock.settle()
+    expect(scene.calls.at(-1)).toBe('unregister')
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toContain(text)
+  })
+
   it("a drain meanwhile - is not ended by the engine's return", async () => {
     const scene = new Scene()
     await scene.start()
