@@ -14,6 +14,7 @@ import {
 import type { WorkerCard } from '../request/index.ts'
 
 const count = z.number().int().nonnegative()
+const name = z.string().min(1)
 /** Largest card file; a usual one has 2 KiB. */
 const FILE_BYTES_MAX = 2 ** 20
 /** Each rank is a row in the router's table, which one card must not fill. */
@@ -22,10 +23,10 @@ const RANKS_MAX = 4096
 const START_RANK_MAX = 65_535
 
 const engineSchema = z.looseObject({
-  model: z.string().min(1),
-  servedModelName: z.string().optional(),
-  modelAliases: z.array(z.string()).optional(),
-  loraAdapters: z.array(z.string()).optional(),
+  model: name,
+  servedModelName: name.optional(),
+  modelAliases: z.array(name).optional(),
+  loraAdapters: z.array(name).optional(),
   contextLength: count.optional(),
   // Prompts are divided by it, so it must not be 0.
   kvCacheBlockSize: count.min(1).optional(),
@@ -37,6 +38,9 @@ const engineSchema = z.looseObject({
   bootstrapHost: z.string().min(1).optional(),
   bootstrapPort: count.max(65_535).optional(),
   modelPath: z.string().optional(),
+  textDigest: z.string().optional(),
+  embeddingLength: count.optional(),
+  runtimeData: z.record(z.string(), z.unknown()).optional(),
   pace: z
     .unknown()
     .superRefine((pace, context) => {

@@ -122,6 +122,26 @@ describe('FileDiscovery - foreign entries', () => {
     }
   })
 
+  it.each([
+    ['textDigest', 'ab', { a: 1 }],
+    ['servedModelName', 'm', ''],
+    ['modelAliases', ['m'], ['']],
+    ['loraAdapters', ['m'], ['']],
+    ['embeddingLength', 8, 'abc'],
+    ['runtimeData', { a: 1 }, 5],
+    ['runtimeData', {}, null],
+  ])('%s: %j is kept, %j is refused', (field, good, bad) => {
+    const read = (engine: object) =>
+      decodeCardFile(
+        encodeCardFile({
+          card: sampleCard(1, { engine: { model: 'm', ...engine } }),
+          machine: 'm',
+        }),
+      ).card.engine
+    expect(read({ [field]: good })).toEqual({ model: 'm', [field]: good })
+    expect(() => read({ [field]: bad })).toThrow(`card.engine.${field}`)
+  })
+
   it("an engine's pace - is kept; an impossible one is refused", () => {
     const pace = {
       promptMs: 5,
