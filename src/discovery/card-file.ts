@@ -7,14 +7,16 @@ import { BatonError, parseWorkerId } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import { isProcessAlive } from '../os/index.ts'
 import {
+  BLOCK_TOKENS_MAX,
   disaggregationModeToJson,
   enginePaceFault,
+  isModelName,
   parseDisaggregationMode,
 } from '../request/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 
 const count = z.number().int().nonnegative()
-const name = z.string().min(1)
+const name = z.string().refine(isModelName, 'expected one line of text')
 /** Largest card file; a usual one has 2 KiB. */
 const FILE_BYTES_MAX = 2 ** 20
 /** Each rank is a row in the router's table, which one card must not fill. */
@@ -29,7 +31,7 @@ const engineSchema = z.looseObject({
   loraAdapters: z.array(name).optional(),
   contextLength: count.optional(),
   // Prompts are divided by it, so it must not be 0.
-  kvCacheBlockSize: count.min(1).optional(),
+  kvCacheBlockSize: count.min(1).max(BLOCK_TOKENS_MAX).optional(),
   totalKvBlocks: count.optional(),
   maxNumSeqs: count.optional(),
   maxNumBatchedTokens: count.optional(),

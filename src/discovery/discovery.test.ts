@@ -125,6 +125,8 @@ describe('FileDiscovery - foreign entries', () => {
   it.each([
     ['textDigest', 'ab', { a: 1 }],
     ['servedModelName', 'm', ''],
+    ['servedModelName', 'm', 'a\r\nb'],
+    ['kvCacheBlockSize', 65_535, 65_536],
     ['modelAliases', ['m'], ['']],
     ['loraAdapters', ['m'], ['']],
     ['embeddingLength', 8, 'abc'],

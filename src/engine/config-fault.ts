@@ -2,8 +2,9 @@
  * Validates the configuration that an engine reports at its start. Frontends size queues and prompts by it, so a
  * worker with an implausible one is not registered.
  */
-import { enginePaceFault } from '../request/index.ts'
+import { BLOCK_TOKENS_MAX, enginePaceFault, isModelName } from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
+import { payloadFault } from './plain-payload.ts'
 import { shown } from './shown.ts'
 
 const POSITIVE = [
@@ -17,7 +18,6 @@ const POSITIVE = [
 ] as const satisfies readonly (keyof EngineConfig)[]
 
 const TEXTS = [
-  'servedModelName',
   'bootstrapHost',
   'modelPath',
   'textDigest',
@@ -29,6 +29,8 @@ const LISTS = [
   'features',
 ] as const satisfies readonly (keyof EngineConfig)[]
 
+/** Half of the largest card that a frontend reads. */
+const CONFIG_CHARACTERS_MAX = 2 ** 19
 /** Each rank is a row in the table of every router. */
 const RANKS_MAX = 4096
 const START_RANK_MAX = 65_535
@@ -43,11 +45,23 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   if (typeof config !== 'object' || config === null) {
     return { field: 'model', detail: 'the engine config is not a record' }
   }
-  if (!isName(config.model)) return { field: 'model', detail: 'the model has no name' }
+  for (const field of ['model', 'servedModelName'] as const) {
+    const value = config[field]
+    if (!isModelName(value) && (field === 'model' || value !== undefined)) {
+      return { field, detail: `${field} is ${shown(value)}: expected one line of text` }
+    }
+  }
   for (const field of POSITIVE) {
     const value = config[field]
     if (value !== undefined && !(isWhole(value) && value > 0)) {
       return { field, detail: `${field} is ${shown(value)}: expected a whole number above 0` }
+    }
+  }
+  const { kvCacheBlockSize = 1 } = config
+  if (kvCacheBlockSize > BLOCK_TOKENS_MAX) {
+    return {
+      field: 'kvCacheBlockSize',
+      detail: `kvCacheBlockSize is ${kvCacheBlockSize}: expected at most ${BLOCK_TOKENS_MAX}`,
     }
   }
   const { dataParallelSize: ranks = 1, dataParallelStartRank: start = 0 } = config
@@ -76,11 +90,26 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   }
   for (const field of LISTS) {
     const list: unknown = config[field]
-    if (list !== undefined && !(Array.isArray(list) && list.every(isName))) {
+    if (list !== undefined && !(Array.isArray(list) && list.every(isModelName))) {
       return { field, detail: `${field} is not a list of names` }
     }
   }
-  return null
+  return runtimeDataFault(config)
+}
+
+/** The whole config becomes a part of the card, which is sent as JSON. */
+function runtimeDataFault(config: EngineConfig): ConfigFault | null {
+  const { runtimeData = {} } = config
+  const isRecord = typeof runtimeData === 'object' && !Array.isArray(runtimeData)
+  const fault =
+    isRecord && runtimeData !== null
+      ? payloadFault(runtimeData, 'runtimeData')
+      : 'runtimeData is not a record'
+  if (fault !== null) return { field: 'runtimeData', detail: fault }
+  const { length } = JSON.stringify(config)
+  return length > CONFIG_CHARACTERS_MAX
+    ? { field: 'runtimeData', detail: `the engine config has ${length} characters as JSON` }
+    : null
 }
 
 function isName(value: unknown): boolean {

@@ -58,3 +58,4 @@ export type {
   ModelTextDigest,
   WorkerCard,
 } from './worker-card.ts'
+export { BLOCK_TOKENS_MAX, isModelName } from './model-name.ts'
