@@ -82,3 +82,31 @@ describe('baton top and baton doctor', () => {
     expect([exitCode, printed]).toEqual([2, expect.stringContaining('--interval')])
   })
 })
+
+describe('baton doctor with a KV port that cannot be reached', () => {
+  it.each([
+    ['recompute', 200, /FAIL +hand-over +2 of 2 KV transfers were not used.*\n +→ .*KV port/],
+    ['fail', 503, /FAIL +requests +2 of 2 requests failed .*kv\.transfer_failed.*\n +→ .*KV port/],
+  ])('--kv-failure %s - is a fault', async (policy, status, finding) => {
+    const server = await startServer(['--kv-failure', policy, '--drain-seconds', '1'], {
+      BATON_KV_ADVERTISE: '127.0.0.1:1',
+    })
+    try {
+      for (const word of ['amber ', 'birch ']) {
+        const body = { model: 'storyteller', prompt: word.repeat(60), max_tokens: 2 }
+        const reply = await fetch(`${server.url}/v1/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        })
+        await reply.text()
+        expect(reply.status).toBe(status)
+      }
+      const { exitCode, printed } = await batons.run(['doctor', '--url', server.url])
+      expect(printed).toMatch(finding)
+      expect(exitCode).toBe(1)
+    } finally {
+      await server.stop()
+    }
+  })
+})

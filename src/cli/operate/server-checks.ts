@@ -9,6 +9,7 @@ import { replyText } from '../commands/reply-text.ts'
 import { isLoopback } from '../../os/index.ts'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
+import { requestFindings } from './request-checks.ts'
 
 const CLOCK_MS_MAX = 2_000
 const CERTIFICATE_DAYS_MIN = 14
@@ -34,7 +35,7 @@ export async function serverChecks(url: string): Promise<readonly Finding[]> {
     clock(live.headers.get('date'), Date.now(), tookMs),
     await openness(url),
     ...(await certificate(new URL(url))),
-    ...(await ownProcess(url)),
+    ...(await ownMetrics(url)),
   ]
 }
 
@@ -122,9 +123,12 @@ export function certificateAge(validTo: string, nowEpochMs: number): Finding {
 }
 
 /** From the server's metrics; no findings when this key may not read them. */
-async function ownProcess(url: string): Promise<readonly Finding[]> {
+async function ownMetrics(url: string): Promise<readonly Finding[]> {
   const reply = await get(url, '/metrics', { ...keyHeaders() })
-  if (reply.status === 200) return processFindings(await replyText(url, reply, ANSWER_MS_MAX))
+  if (reply.status === 200) {
+    const metrics = await replyText(url, reply, ANSWER_MS_MAX)
+    return [...processFindings(metrics), ...requestFindings(metrics)]
+  }
   await reply.body?.cancel()
   return []
 }
