@@ -3,7 +3,18 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
-import { chmod, mkdir, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
@@ -212,6 +223,31 @@ describe('FileDiscovery - entry or folder is removed', () => {
     await rm(folder, { recursive: true, force: true })
     await record.until('left 1 expired')
     expect(record.told.some((line) => line.startsWith('away'))).toBe(true)
+  })
+})
+
+describe('FileDiscovery - something else takes the place of the folder', () => {
+  it.each<[string, (folder: string) => Promise<void>, RegExp]>([
+    ['a file', (folder) => writeFile(folder, ''), /is not a folder any more/],
+    ['a link to itself', (folder) => symlink(folder, folder), /cannot be read \(ELOOP\)/],
+  ])('%s - discovery is away until the folder is back', async (_name, replace, why) => {
+    const folder = await temporaryFolder()
+    const entry = encodeCardFile({ card: sampleCard(1), machine: 'elsewhere' })
+    await writeFile(join(folder, '1.json'), entry)
+    const record = new DiscoveryRecord()
+    const watch = await discoveryOf(folder, { ttlMs: 600_000 }).watch(record)
+    // A second name for the folder, so that it can be replaced in one step.
+    await rename(folder, `${folder}.old`)
+    atEnd(() => rm(`${folder}.old`, { recursive: true, force: true }))
+    await replace(folder)
+    await until('it is away', () => record.told.some((line) => line.startsWith('away')))
+    await until('the reason is told', () => record.told.some((line) => why.test(line)))
+    expect(record.told.filter((line) => /^back|^unreadable/.test(line))).toEqual([])
+    await rm(folder, { force: true })
+    await rename(`${folder}.old`, folder)
+    await until('it is back', () => record.told.includes('back'))
+    expect([...watch.cards.keys()]).toEqual(['1'])
+    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
 })
 

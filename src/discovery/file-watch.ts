@@ -6,9 +6,9 @@
  * while its process runs. The removal of the whole folder removes no worker: the workers create it again, and until
  * then known entries stay valid for their time to live.
  */
-import { watch as watchFolder } from 'node:fs'
+import { constants, watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
-import { readdir, readFile, rm, stat } from 'node:fs/promises'
+import { access, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BatonError, parseWorkerId } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
@@ -56,6 +56,8 @@ export class FileWatch implements DiscoveryWatch {
   #scanning: Promise<void> | null = null
   #isStale = false
   #isAway = false
+  /** Empty: the folder can be read. */
+  #awayWhy = ''
   #closed = false
 
   constructor(options: FileWatchOptions, observer: DiscoveryObserver) {
@@ -138,6 +140,7 @@ export class FileWatch implements DiscoveryWatch {
   }
 
   async #names(): Promise<readonly string[]> {
+    if (this.#identity === null) return []
     try {
       return (await readdir(this.#options.folder)).filter((name) => name.endsWith('.json'))
     } catch (thrown) {
@@ -149,18 +152,16 @@ export class FileWatch implements DiscoveryWatch {
   /** Detects that the folder was removed or replaced, and watches the new one. */
   async #checkFolder(): Promise<void> {
     const { folder, ttlMs } = this.#options
-    const identity = await stat(folder).then(
-      ({ dev, ino }) => `${dev} ${ino}`,
-      () => null,
-    )
-    if (this.#closed || identity === this.#identity) return
+    const { identity, why } = await lookAt(folder)
+    if (this.#closed || (identity === this.#identity && why === this.#awayWhy)) return
     const isFirst = this.#identity === null && this.#system === null
     this.#identity = identity
+    this.#awayWhy = why
     this.#system?.close()
     if (!isFirst) this.#graceUntilMs = performance.now() + ttlMs
     if (identity === null) {
       this.#isAway = true
-      this.#observer.discoveryAway?.(`the folder ${folder} is gone`)
+      this.#observer.discoveryAway?.(`the folder ${folder} ${why}`)
       return
     }
     if (this.#isAway) this.#observer.discoveryBack?.()
@@ -249,5 +250,20 @@ export class FileWatch implements DiscoveryWatch {
     if (this.#closed || this.#unreadable.get(path) === why) return
     this.#unreadable.set(path, why)
     this.#observer.unreadable?.(path, why)
+  }
+}
+
+/** Device and inode of a folder that can be read; otherwise null and the reason. */
+async function lookAt(
+  folder: string,
+): Promise<{ readonly identity: string | null; readonly why: string }> {
+  try {
+    const stats = await stat(folder)
+    if (!stats.isDirectory()) return { identity: null, why: 'is not a folder any more' }
+    await access(folder, constants.R_OK | constants.X_OK)
+    return { identity: `${stats.dev} ${stats.ino}`, why: '' }
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException
+    return { identity: null, why: code === 'ENOENT' ? 'is gone' : `cannot be read (${code})` }
   }
 }
