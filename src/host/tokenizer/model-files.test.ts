@@ -1,4 +1,13 @@
-import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import {
+  copyFile,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rm,
+  symlink,
+  truncate,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -58,6 +67,23 @@ describe('loadModelText', () => {
       'missing',
       async () => path.join(folder, 'nothing'),
       /does not exist: check the path of the model/,
+    ],
+    ['a device', async () => '/dev/null', /\/dev\/null is neither a file nor a folder/],
+    [
+      'a broken link in a folder',
+      async () => {
+        await symlink(path.join(folder, 'nowhere'), path.join(folder, 'link.gguf'))
+        return folder
+      },
+      /the model .* cannot be read: ENOENT/,
+    ],
+    [
+      'a folder in the place of a file',
+      async () => {
+        await mkdir(path.join(folder, 'tokenizer.json'))
+        return folder
+      },
+      /cannot read .*tokenizer.json/,
     ],
     ['an empty folder', async () => folder, /neither tokenizer.json nor a .gguf/],
     [

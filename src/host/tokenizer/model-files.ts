@@ -23,10 +23,25 @@ const FIRST_READ_BYTES = 2 * 2 ** 20
 
 /** Throws `model.load_failed` with a message that says what to do. */
 export async function loadModelText(modelPath: string): Promise<LoadedModelText> {
+  try {
+    return await loadAt(modelPath)
+  } catch (thrown) {
+    if (thrown instanceof BatonError) throw thrown
+    // The file system's own error: no permission, a broken link in the folder, a folder in the place of a file.
+    throw failure(
+      `the model ${modelPath} cannot be read: ${BatonError.from(thrown).message}`,
+      thrown,
+    )
+  }
+}
+
+async function loadAt(modelPath: string): Promise<LoadedModelText> {
   const entry = await stat(modelPath).catch((thrown: unknown) => {
     throw failure(`${modelPath} does not exist: check the path of the model`, thrown)
   })
-  if (entry.isFile()) return loadGguf(modelPath)
+  if (entry.isFile()) return await loadGguf(modelPath)
+  if (!entry.isDirectory())
+    throw failure(`${modelPath} is neither a file nor a folder: check the path of the model`)
   const names = (await readdir(modelPath)).toSorted()
   const gguf = await smallestGguf(modelPath, names)
   if (names.includes('tokenizer.json')) {
