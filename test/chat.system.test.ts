@@ -132,6 +132,8 @@ describe('baton chat', () => {
       await until('the chat is saved', () => printed.includes('2 messages are in'))
       const saved = JSON.parse(readFileSync(file, 'utf8')) as { messages: { content: string }[] }
       expect(saved.messages[0]?.content).toBe('but this')
+      // This terminal has no size, so nothing is wrapped.
+      expect(printed).toContain(saved.messages[1]?.content.trim())
       child.stdin.write('\u0003')
       expect(await closed).toBe(0)
       rmSync(state, { recursive: true, force: true })

@@ -35,4 +35,25 @@ describe('the answer of baton chat', () => {
     const answer = await askForAnswer(settings, [], screen, new AbortController().signal)
     expect(answer.completionTokens).toBe(3)
   })
+
+  it.each([
+    ['without colours', false, '[thinking] why\n\n[answer] so\n\n[thinking] but\n\n[answer] yes\n'],
+    ['with colours', true, '\u001B[2mwhy\u001B[0m\n\nso\n\n\u001B[2mbut\u001B[0m\n\nyes\n'],
+  ])(
+    'thinking, also between parts of the answer and by either name, %s - is told from the answer',
+    async (_, hasColor, expected) => {
+      const url = await serverThatSays(
+        { reasoning_content: 'why' },
+        { content: 'so' },
+        { reasoning: 'but' },
+        { content: 'yes' },
+      )
+      let shown = ''
+      const screen = { columns: 80, hasColor, write: (text: string) => void (shown += text) }
+      const settings = { url, model: 'm', maxTokens: 9, temperature: null }
+      const { text } = await askForAnswer(settings, [], screen, new AbortController().signal)
+      expect(text).toBe('soyes')
+      expect(shown).toBe(expected)
+    },
+  )
 })

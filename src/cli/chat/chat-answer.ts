@@ -52,6 +52,8 @@ interface StreamEvent {
     readonly delta?: {
       readonly content?: string | null
       readonly reasoning_content?: string | null
+      /** The name in newer versions of vLLM, whose answers may be forwarded unchanged. */
+      readonly reasoning?: string | null
     }
   }[]
   readonly nvext?: { readonly worker_id?: Readonly<Record<string, unknown>> }
@@ -158,9 +160,10 @@ class ShownAnswer {
     this.#workers = nvext?.worker_id ?? this.#workers
     this.#usage = usage ?? this.#usage
     const delta = choices?.[0]?.delta
-    if (delta?.reasoning_content) {
+    const reasoning = delta?.reasoning_content ?? delta?.reasoning
+    if (reasoning) {
       this.#think(true)
-      this.#show(delta.reasoning_content)
+      this.#show(reasoning)
     }
     if (delta?.content) {
       this.#think(false)
@@ -180,13 +183,13 @@ class ShownAnswer {
   #think(isThinking: boolean): void {
     if (isThinking === this.#isThinking) return
     this.#isThinking = isThinking
-    const { hasColor } = this.#screen
-    const mark = isThinking ? (hasColor ? DIM : '[thinking] ') : hasColor ? PLAIN : '[answer] '
     const rest = this.#wrap.end()
-    this.#screen.write(
-      isThinking
-        ? mark
-        : `${rest}${hasColor ? mark : ''}${this.#wrap.write('\n\n')}${hasColor ? '' : mark}`,
-    )
+    // Some models think again after a part of the answer.
+    const gap = this.#pieces === 0 ? '' : this.#wrap.write('\n\n')
+    if (!this.#screen.hasColor) {
+      this.#screen.write(`${rest}${gap}${isThinking ? '[thinking] ' : '[answer] '}`)
+    } else {
+      this.#screen.write(isThinking ? `${rest}${gap}${DIM}` : `${rest}${PLAIN}${gap}`)
+    }
   }
 }

@@ -125,7 +125,8 @@ async function answer(talk: Talk, question: string, signal: AbortSignal): Promis
 function screenNow(): Screen {
   const { stdout } = process
   return {
-    columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
+    // A terminal that nobody gave a size (`script`, some containers) has no columns: it wraps by itself.
+    columns: (stdout.isTTY ? stdout.columns : 0) || Number.POSITIVE_INFINITY,
     hasColor: takesColor(stdout),
     write: (text) => void stdout.write(text),
   }

@@ -33,6 +33,8 @@ export interface ChatSink {
 interface Delta {
   readonly content?: string | null
   readonly reasoning_content?: string | null
+  /** The name in newer versions of vLLM, whose answers may be forwarded unchanged. */
+  readonly reasoning?: string | null
   readonly tool_calls?: readonly {
     readonly index: number
     readonly function?: { readonly name?: string; readonly arguments?: string }
@@ -95,7 +97,9 @@ class Collected {
     if (choice?.delta !== undefined) this.#takeDelta(choice.delta)
   }
 
-  #takeDelta({ content, reasoning_content: reasoning, tool_calls: calls }: Delta): void {
+  #takeDelta(delta: Delta): void {
+    const { content, tool_calls: calls } = delta
+    const reasoning = delta.reasoning_content ?? delta.reasoning
     const hasOutput = Boolean(content) || Boolean(reasoning) || (calls?.length ?? 0) > 0
     if (hasOutput) this.#ttftMs ??= performance.now() - this.#startedMs
     if (reasoning) this.#sink.onText(reasoning, true)
