@@ -2,21 +2,24 @@
  * Measures how fast requests arrive at a pool and how fast they are sent to its workers, and detects overload.
  *
  * A burst that the pool works off is no overload, and neither are a hundred clients that each wait for their reply
- * before the next request (a closed loop: arrivals equal completions). Overload means that in two consecutive windows
- * more requests arrived than were sent or completed. A window is as long as it takes for a few requests to arrive: a
- * pool that serves one request per second is overloaded by two.
+ * before the next request (a closed loop: arrivals equal completions). Overload means that in three consecutive windows
+ * more requests arrived than were sent or completed. Two would not be enough: a burst often falls into two windows. A
+ * window is as long as it takes for a few requests to arrive: a pool that serves one request per second is overloaded
+ * by two.
  *
  * Overload ends when arrivals no longer exceed completions. While requests wait, this must be true for several
  * windows: at twice the capacity it is often true by chance for one, and until the overload was noticed again the
  * queue would grow without its limit.
  */
-const SPAN_MS = 750
-/** Two windows of 12 s: fewer than four requests in 12 s are never called overload. */
-const SPANS_MAX = 32
+const SPAN_MS = 600
+/** Number of consecutive windows with excess that are overload. */
+const EXCESS_WINDOWS = 3
+/** Windows of 12 s: fewer than four requests in 12 s are never called overload. */
+const SPANS_MAX = 20 * EXCESS_WINDOWS
 /** Overload: arrivals exceed this many times the sent requests plus one. */
 const EXCESS = 1.2
 /** Windows without excess after which an overload is over although requests wait. */
-const CALM_WINDOWS = 4
+const CALM_WINDOWS = 5
 /** Fewer arrivals in a window are not significant. */
 const ARRIVALS_MIN = 4
 
@@ -33,7 +36,7 @@ export class FlowMeter {
   #past: Span[] = []
   #isOverloaded = false
   /** Number of spans over which the rate is measured. */
-  #spans = 2
+  #spans = EXCESS_WINDOWS
   readonly #endedCount: () => number
   readonly #waitingCount: () => number
   /** Value of `endedCount` at the start of this span. */
@@ -94,10 +97,10 @@ export class FlowMeter {
 
   #judge(): void {
     const window = this.#window()
-    this.#spans = 2 * (window ?? 1)
+    this.#spans = EXCESS_WINDOWS * (window ?? 1)
     const was = this.#isOverloaded
     this.#isOverloaded = false
-    if (window === null || this.#past.length < 2 * window) return
+    if (window === null || this.#past.length < EXCESS_WINDOWS * window) return
     if (this.#isCalm(Math.ceil(window / 2))) {
       if (!was || this.#waitingCount() === 0 || this.#isCalm(CALM_WINDOWS * window)) return
     }
@@ -111,19 +114,26 @@ export class FlowMeter {
   }
 
   /**
-   * True if there was excess in two consecutive windows of that length or of a longer one. A small excess is
-   * significant only over many requests; until it is detected the queue keeps growing.
+   * True if there was excess in consecutive windows of that length or of a longer one. A small excess is significant
+   * only over many requests; until it is detected the queue keeps growing.
    */
   #hasExcess(shortest: number): boolean {
-    for (let spans = shortest; 2 * spans <= this.#past.length; spans *= 2) {
-      if (isExcess(this.#sum(0, spans)) && isExcess(this.#sum(spans, 2 * spans))) return true
+    for (let spans = shortest; EXCESS_WINDOWS * spans <= this.#past.length; spans *= 2) {
+      if (this.#hasExcessInAll(spans)) return true
     }
     return false
   }
 
+  #hasExcessInAll(spans: number): boolean {
+    for (let from = 0; from < EXCESS_WINDOWS * spans; from += spans) {
+      if (!isExcess(this.#sum(from, from + spans))) return false
+    }
+    return true
+  }
+
   /** The number of spans with enough arrivals to be significant. */
   #window(): number | null {
-    for (let spans = 1, arrived = 0; 2 * spans <= SPANS_MAX; spans++) {
+    for (let spans = 1, arrived = 0; EXCESS_WINDOWS * spans <= SPANS_MAX; spans++) {
       const span = this.#past[spans - 1]
       if (span === undefined) return null
       arrived += span.arrived
