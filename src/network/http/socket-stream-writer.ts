@@ -4,10 +4,6 @@
  * All text written to one stream in one turn of the event loop is sent with one `write`, with the chunk framing made
  * here on the response's socket, because Node's `res.write` costs a third more per event. When the loop is busy,
  * more tokens fall into one turn and share a write, so that throughput grows instead of latency.
- *
- * If nothing waits in the socket, the text is passed to the socket's `_write`, which is the same system call without
- * the queue of Node's streams (a tick, a callback and their objects per event). Usually the kernel takes the text at
- * once. If it does not, later text goes through the queue until it has, so that the queue limits what is buffered.
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -22,16 +18,10 @@ function chunkHead(bytes: number): string {
   return CHUNK_HEADS[bytes] ?? `${bytes.toString(16)}\r\n`
 }
 
-function framed(text: string, ascii: boolean): string {
-  return `${chunkHead(ascii ? text.length : Buffer.byteLength(text))}${text}\r\n`
+function writeChunk(socket: Socket, text: string, ascii: boolean): boolean {
+  if (ascii) return socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
+  return socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
 }
-
-function encodingOf(ascii: boolean): 'latin1' | 'utf8' {
-  return ascii ? 'latin1' : 'utf8'
-}
-
-/** Longer texts always go through the queue, which counts them. */
-const DIRECT_LENGTH_MAX = 4096
 
 /** Streams with text to write in this turn; one callback flushes them all. */
 let dirty: SocketStreamWriter[] = []
@@ -63,8 +53,6 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   #queued = false
   #ended = false
   #headSent = false
-  /** True while the kernel has not taken the last text that bypassed the queue. */
-  #isInFlight = false
 
   constructor(reply: SentReply, unsent: UnsentBytes) {
     const { res } = reply
@@ -160,25 +148,10 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     const socket = (this.#socket ??= this.#framedSocket())
     if (socket === null) {
       this.#headSent = true
-      return this.#res.write(text, encodingOf(ascii))
+      return this.#res.write(text, ascii ? 'latin1' : 'utf8')
     }
     if (!this.#headSent) return this.#handFirst(socket, text, ascii)
-    if (
-      this.#isInFlight ||
-      text.length > DIRECT_LENGTH_MAX ||
-      socket.writableLength !== 0 ||
-      socket.writableCorked !== 0
-    ) {
-      return socket.write(framed(text, ascii), encodingOf(ascii))
-    }
-    this.#isInFlight = true
-    socket._write(framed(text, ascii), encodingOf(ascii), this.#onTaken)
-    return true
-  }
-
-  readonly #onTaken = (error?: Error | null): void => {
-    this.#isInFlight = false
-    if (error) this.#socket?.destroy(error)
+    return writeChunk(socket, text, ascii)
   }
 
   /** Writes the first text with the head in one segment. */
@@ -186,7 +159,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#headSent = true
     socket.cork()
     this.#res.flushHeaders()
-    const isTaken = socket.write(framed(text, ascii), encodingOf(ascii))
+    const isTaken = writeChunk(socket, text, ascii)
     socket.uncork()
     return isTaken
   }
