@@ -144,7 +144,7 @@ describe('baton worker - admin port', () => {
   it('open to other machines without a token - startup is refused', async () => {
     const args = ['--engine', 'sim', '--worker-host', '0.0.0.0', '--admin-port', '0']
     const worker = baton(['worker', '--discovery-dir', newFolder(), ...args])
-    expect(await worker.exitCode).toBe(1)
+    expect(await worker.exitCode).toBe(2)
     expect(worker.printed()).toMatch(/config\.invalid.*needs --admin-token/)
   })
 

@@ -59,16 +59,13 @@ describe('NATS is away at the start', () => {
       const server = await NatsServer.start()
       onTestFinished(() => server.close())
       const creds = fileURLToPath(import.meta.url)
-      for (const [args, code] of [
-        [FRONTEND, 2],
-        [WORKER, 1],
-      ] as const) {
+      for (const args of [FRONTEND, WORKER]) {
         const { exitCode, printed } = await runBaton([
           ...args,
           '--discovery',
           `${server.url}?creds=${creds}`,
         ])
-        expect([exitCode, printed]).toEqual([code, expect.stringContaining('credentials')])
+        expect([exitCode, printed]).toEqual([2, expect.stringContaining('credentials')])
       }
     },
   )

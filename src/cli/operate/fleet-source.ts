@@ -56,11 +56,11 @@ export async function discoverySource(
     plane: 'tcp',
   })
   try {
-    await stack.watch()
     // The first timer keeps this process alive; the timers of the stack do not.
     const settled = new AbortController()
     const limit = sleep(SETTLE_MS, undefined, { signal: settled.signal }).catch(() => undefined)
-    await Promise.race([stack.untilSettled(), limit])
+    // A NATS server that is away is waited for without an end. The report then says that discovery is unreachable.
+    await Promise.race([stack.watch().then(() => stack.untilSettled()), limit])
     settled.abort()
   } catch (error) {
     await stack.close()

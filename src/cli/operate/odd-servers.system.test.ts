@@ -88,3 +88,10 @@ describe('disks', () => {
     expect(places.length).toBeGreaterThan(0)
   })
 })
+
+it('doctor and top with a NATS server that is away - say so and end', async () => {
+  for (const command of [['doctor'], ['top', '--once']]) {
+    const { printed } = await runBaton([...command, '--discovery', 'nats://127.0.0.1:1'])
+    expect(printed).toContain('unreachable')
+  }
+})
