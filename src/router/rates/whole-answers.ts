@@ -9,8 +9,11 @@ import { FadingFit } from './fading-fit.ts'
 
 const FADE = 0.99
 const FLOOR_MS = 5
-/** Fewer answers do not separate the two parts. */
-const KNOWN_AFTER = 8
+/**
+ * Fewer answers do not separate the two parts, and the first ones contain the start of the server and of its connections:
+ * on three idle servers that answer at once, chance in eight answers was enough to move conversations off their prefix.
+ */
+const KNOWN_AFTER = 32
 const KILO = 1000
 const GUESS = { prompt: 5, perKilo: 100, step: 10, perRequest: 0.1 }
 
