@@ -209,6 +209,25 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
+  it('KV transfers that fail - are reported while more than a quarter of the recent ones do', () => {
+    const { plane, send, router } = buildModel(PD)
+    const transferred = (recomputed: boolean): void => {
+      send()
+      plane.calls.at(-1)?.prefilled()
+      const transfer = { elapsedMs: 1, bytes: 0, blocksPulled: 0, blocksHeld: 0, recomputed }
+      const started = { queuedMs: 0, computeMs: 1, transfer }
+      plane.calls.at(-1)?.sink.onChunk({ tokenIds: [5], started })
+    }
+    const failures = (): unknown => router.status().warnings.filter((text) => /KV tran/.test(text))
+    transferred(true)
+    transferred(true)
+    expect(failures()).toEqual([
+      '2 of the last 2 KV transfers failed: decode workers computed those prompts again; check that they reach the KV port of the prefill workers, their logs name the reason',
+    ])
+    for (let i = 0; i < 6; i++) transferred(false)
+    expect(failures()).toEqual([])
+  })
+
   it('events off - no worker is called silent, and the line says what routing is based on', () => {
     const { plane, send, router } = buildModel(PD, { useKvEvents: false })
     for (let i = 0; i < 9; i++) {

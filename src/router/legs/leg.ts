@@ -158,7 +158,10 @@ export class Leg implements ReplySink, RequestHandle {
 
   /** Takes the worker's timing out of the chunk; the rest of the chunk is forwarded. */
   #takeStart(start: unknown, chunk: Chunk): void {
-    if (isLegStart(start)) this.#start ??= start
+    if (this.#start === null && isLegStart(start)) {
+      this.#start = start
+      if (start.transfer) this.#parts.router.answers.transferred(start.transfer.recomputed)
+    }
     const { started: _, ...rest } = chunk
     const { tokenIds, finish, text } = rest
     if (tokenIds.length === 0 && text === undefined && finish === undefined) return

@@ -2,6 +2,9 @@
  * Compares the usage that replies report with what the router expected: cached prompt tokens against the forecast,
  * and whether the KV of a hand-over was used.
  *
+ * An engine that transfers KV itself reports it at the end (`kv_moved`); for the others the worker reports it with the
+ * first token.
+ *
  * A forecast that is often wrong means that KV events are lost or that the engine hashes blocks differently; routing
  * is then worse than it appears.
  */
@@ -17,6 +20,9 @@ export interface AnswerStatus {
   /** Decode legs, as far as the engine reports whether it used the transferred KV. */
   readonly kvMoved: number
   readonly kvNotMoved: number
+  /** The most recent KV transfers between Baton's workers, and how many of them failed: the prompt was computed again. */
+  readonly recentTransfers: number
+  readonly recentRecomputed: number
 }
 
 interface Forecast {
@@ -31,6 +37,7 @@ const RECENT = 64
 
 export class AnswerCheck {
   readonly #recent: boolean[] = []
+  readonly #recentTransfers: boolean[] = []
   #forecasts = 0
   #off = 0
   #kvMoved = 0
@@ -45,6 +52,10 @@ export class AnswerCheck {
     }
   }
 
+  transferred(isRecomputed: boolean): void {
+    keepRecent(this.#recentTransfers, isRecomputed)
+  }
+
   status(): AnswerStatus {
     return {
       forecasts: this.#forecasts,
@@ -53,6 +64,8 @@ export class AnswerCheck {
       recentForecastsOff: this.#recent.filter((isOff) => isOff).length,
       kvMoved: this.#kvMoved,
       kvNotMoved: this.#kvNotMoved,
+      recentTransfers: this.#recentTransfers.length,
+      recentRecomputed: this.#recentTransfers.filter((isRecomputed) => isRecomputed).length,
     }
   }
 
@@ -69,7 +82,11 @@ export class AnswerCheck {
     const isOff = Math.abs(cachedTokens - expected) > blockTokens
     this.#forecasts += 1
     if (isOff) this.#off += 1
-    this.#recent.push(isOff)
-    if (this.#recent.length > RECENT) this.#recent.shift()
+    keepRecent(this.#recent, isOff)
   }
+}
+
+function keepRecent(recent: boolean[], value: boolean): void {
+  recent.push(value)
+  if (recent.length > RECENT) recent.shift()
 }

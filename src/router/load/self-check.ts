@@ -114,7 +114,12 @@ function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): voi
 
 /** A hand-over without KV still yields a correct reply, only slower; this check is the only place where it shows. */
 function checkHandOvers({ answers }: PoolStatus, lines: string[], warnings: string[]): void {
-  const { kvMoved, kvNotMoved } = answers
+  const { kvMoved, kvNotMoved, recentTransfers, recentRecomputed } = answers
+  if (recentRecomputed > recentTransfers * SHARE_OFF_MAX) {
+    warnings.push(
+      `${recentRecomputed} of the last ${recentTransfers} KV transfers failed: decode workers computed those prompts again; check that they reach the KV port of the prefill workers, their logs name the reason`,
+    )
+  }
   const all = kvMoved + kvNotMoved
   if (all === 0) return
   lines.push(`KV was handed over in ${kvMoved} of ${all} decode legs`)
