@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -76,6 +76,19 @@ describe('baton top and baton doctor', () => {
     const { exitCode, printed } = await batons.run(['doctor', '--url', url])
     expect([exitCode, printed]).toEqual([1, expect.stringMatching(/FAIL +server +no server at/)])
   })
+
+  it.each([
+    ['doctor', /FAIL +fleet +the discovery folder \S+typo does not exist\n +→ correct the path/],
+    ['top', /^baton: the discovery folder \S+typo does not exist: correct the path, .*\n$/],
+  ])(
+    '%s with a discovery folder that does not exist - names it and does not create it',
+    async (command, text) => {
+      const typo = join(folder, 'typo')
+      const { exitCode, printed } = await batons.run([command, '--discovery', `file:${typo}`])
+      expect(printed).toMatch(text)
+      expect([exitCode, existsSync(typo)]).toEqual([1, false])
+    },
+  )
 
   it.each(['0', 'x', '3601'])('top --interval %s - is refused', async (interval) => {
     const { exitCode, printed } = await batons.run(['top', '--interval', interval])

@@ -101,6 +101,14 @@ describe('baton doctor, the fleet', () => {
     expect(found(fleet, topic)).toEqual([expect.objectContaining({ level })])
   })
 
+  it('no request seen, as by a doctor that reads only the workers - no count of requests', () => {
+    const disaggregation = { state: 'active', requests: 0, disaggregated: 0 } as const
+    const fleet = aFleet({ models: [aModel({ disaggregation })] })
+    expect(found(fleet, 'prefill')).toEqual([
+      { level: 'ok', text: expect.stringMatching(/requests can be disaggregated$/) },
+    ])
+  })
+
   it.each([
     ['the peer has another secret', '--wire-secret'],
     ['self-signed certificate in chain', '--tls-ca'],

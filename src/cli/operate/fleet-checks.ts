@@ -168,6 +168,8 @@ function disaggregation({
       ),
     ]
   }
+  // A doctor that reads the workers themselves sees no requests.
+  if (requests === 0) return [ok('prefill', `${name}: requests can be disaggregated`)]
   if (requests < 20 || disaggregated > 0) {
     return [ok('prefill', `${name}: ${disaggregated} of ${requests} requests were disaggregated`)]
   }

@@ -2,6 +2,7 @@
  * Where `baton top` and `baton doctor` read a fleet from: a frontend's `/debug/fleet`, or with `--discovery`
  * the workers themselves, to which this process connects like a frontend without an HTTP port.
  */
+import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import type { FleetView } from '../../frontend/index.ts'
@@ -35,7 +36,10 @@ export function serverSource(url: string): FleetSource {
   }
 }
 
-/** Throws `config.invalid` when `--discovery` cannot be used. */
+/**
+ * Throws `config.invalid` when `--discovery` cannot be used, and `discovery.unavailable` when its folder does not exist:
+ * a command that only reads must not create a mistyped folder.
+ */
 export async function discoverySource(
   options: readonly ResolvedOption[],
   name: string,
@@ -46,6 +50,13 @@ export async function discoverySource(
     logLevel: 'silent' as const,
     keys: null,
     insecureOpen: true,
+  }
+  const folder = config.discovery?.kind === 'file' ? config.discovery.folder : null
+  if (folder !== null && !existsSync(folder)) {
+    throw new BatonError(
+      'discovery.unavailable',
+      `the discovery folder ${folder} does not exist: correct the path, or start a worker that registers there`,
+    )
   }
   const discovery = openDiscovery(config)
   // It sends no requests, so it does not ask for the workers' cached blocks.
