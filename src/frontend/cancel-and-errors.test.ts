@@ -154,6 +154,22 @@ describe('errors before the first token', () => {
     expect(it_.runs[0]?.cancels).toEqual(['kill'])
   })
 
+  it('token ids outside the vocabulary - have no text, and the first one is reported', async () => {
+    const { vocabSize } = storyteller().tokenizer
+    const it_ = new ScriptedFrontend({
+      script: (run) =>
+        void run
+          .routed()
+          .tokens([vocabSize, vocabSize + 7])
+          .says('one')
+          .ends(),
+    })
+    for (let i = 0; i < 2; i++) expect((await it_.completion({ prompt: 'hi' })).status).toBe(200)
+    expect(it_.events.filter(({ kind }) => kind === 'backgroundFailed')).toMatchObject([
+      { errorCode: 'backend.contract_violation', message: expect.stringContaining(`${vocabSize}`) },
+    ])
+  })
+
   it('too many requests in flight - 529, and admitted again after the end of one', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('a'),

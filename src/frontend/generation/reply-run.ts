@@ -12,7 +12,7 @@ import type {
   RequestService,
   StopConditions,
 } from '../../request/index.ts'
-import { Detokenizer, StopStrings } from '../../text/index.ts'
+import { Detokenizer, StopStrings, takeUnknownToken } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { annotationEvents } from '../reply/annotation-events.ts'
 import type { CallRecord } from './call-record.ts'
@@ -127,6 +127,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
 
   ended(error: BatonError | null): void {
     const { context, record } = this.#options
+    this.#reportUnknownToken()
     if (error !== null) this.#streamed?.stream.abandon()
     // Until the status is decided `answer` throws the error.
     if (error?.code === 'runtime.internal' && this.#exchange.isDecided) {
@@ -139,6 +140,20 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
       choices: this.#choices.length,
     })
     if (error === null) this.#speculate()
+  }
+
+  /** An engine with another vocabulary than the tokenizer: the answer lacks text, which nothing else shows. */
+  #reportUnknownToken(): void {
+    const { model, record, text } = this.#options
+    const id = takeUnknownToken(text.tokenizer)
+    if (id === null) return
+    const { vocabSize } = text.tokenizer
+    record.tellOfBackground({
+      kind: 'backgroundFailed',
+      what: 'detokenization',
+      errorCode: 'backend.contract_violation',
+      message: `a worker of ${model.name} generated the token id ${id}, which has no text: the tokenizer has ${vocabSize} tokens; reported once`,
+    })
   }
 
   #promptOf(choiceIndex: number): PreparedPrompt | undefined {

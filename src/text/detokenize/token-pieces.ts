@@ -22,6 +22,9 @@ export class TokenPieces {
   /** Allocated at full length: a sparse array filled in any order would become a hash table in V8. */
   readonly #texts: (string | undefined)[]
   #controlByName: ReadonlyMap<string, number> | null = null
+  /** The first id outside the vocabulary, until it is reported. */
+  #unknown: number | null = null
+  #isUnknownReported = false
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer
@@ -32,7 +35,7 @@ export class TokenPieces {
   /** One of `PIECE`. An id outside the vocabulary has an empty text. */
   kind(id: number): number {
     const kind = this.#kinds[id]
-    if (kind === undefined) return PIECE.text
+    if (kind === undefined) return this.#noteUnknown(id)
     return kind === 0 ? this.#learn(id) : kind
   }
 
@@ -54,8 +57,20 @@ export class TokenPieces {
     return ids.length === 0 ? NO_IDS : new Set(ids)
   }
 
+  /** An id outside the vocabulary that was converted; not null at most once, so that it is logged once. */
+  takeUnknown(): number | null {
+    if (this.#unknown === null || this.#isUnknownReported) return null
+    this.#isUnknownReported = true
+    return this.#unknown
+  }
+
   bytes(id: number): Uint8Array {
     return this.#tokenizer.tokenBytes(id)
+  }
+
+  #noteUnknown(id: number): number {
+    this.#unknown ??= id
+    return PIECE.text
   }
 
   #learn(id: number): number {
@@ -87,4 +102,9 @@ export function tokenPiecesOf(tokenizer: Tokenizer): TokenPieces {
   let pieces = known.get(tokenizer)
   if (pieces === undefined) known.set(tokenizer, (pieces = new TokenPieces(tokenizer)))
   return pieces
+}
+
+/** An id outside the vocabulary that was converted to an empty text; null, and after the first call always null. */
+export function takeUnknownToken(tokenizer: Tokenizer): number | null {
+  return tokenPiecesOf(tokenizer).takeUnknown()
 }
