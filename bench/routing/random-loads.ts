@@ -124,15 +124,14 @@ function workloadOf(draw: Draw): Omit<Workload, 'requests' | 'seed'> {
     case 'mix':
       return { ...base, outputTokens, inputTokens: Math.round(draw.log(50, 400)) }
     case 'chat':
-    case 'agents':
-      return {
-        ...base,
-        outputTokens,
-        inputTokens: Math.round(draw.log(50, 1500)),
-        turns: Math.round(draw.log(2, 20)),
-        thinkMs: Math.round(draw.log(100, 10_000)),
-        groups: Math.round(draw.log(1, 40)),
-      }
+    case 'agents': {
+      const inputTokens = Math.round(draw.log(50, 1500))
+      const turns = Math.round(draw.log(2, 20))
+      const thinkMs = Math.round(draw.log(100, 10_000))
+      const groups = Math.round(draw.log(1, 40))
+      const session = { ...base, outputTokens, inputTokens, turns, thinkMs }
+      return base.kind === 'agents' ? { ...session, groups } : session
+    }
     default:
       return {
         ...base,

@@ -98,11 +98,17 @@ function addWorkload(root: Command, program: LabProgram): void {
     .option('--requests <n>', 'number of requests, turns of sessions included')
     .option('--rate <x>', 'mean arrival rate in requests per second')
     .option('--seed <n>', 'seed of all random choices')
-    .option('--input <tokens>', 'mean number of new prompt tokens per request')
-    .option('--output <tokens>', 'mean')
-    .option('--groups <n>', 'number of prefixes, documents or tools that requests share')
-    .option('--turns <n>', 'mean number of turns in a session')
-    .option('--think <ms>', 'mean pause between the end of a turn and the next one')
+    .option('--input <tokens>', 'mean number of new prompt tokens per request (mix: per short one)')
+    .option('--output <tokens>', 'mean number of output tokens per request')
+    .option(
+      '--groups <n>',
+      'number of prefixes (shared-prefix), documents (rag) or sets of tools (agents) that requests share',
+    )
+    .option('--turns <n>', 'mean number of turns in a session (chat, agents)')
+    .option(
+      '--think <ms>',
+      'mean pause between the end of a turn and the next one (chat, agents)',
+    )
     .option('--out <file>', 'output file (default: standard output)')
     .action(async (kind: string, flags: Flags) => {
       const { runWorkload } = await import('./workload-command.ts')

@@ -16,4 +16,15 @@ describe('pairedDifference', () => {
     expect(meanWithMargin([6.7, 6.7, 6.7])).toEqual({ mean: 6.7, margin: 0 })
     expect(pairedDifference([0, 0], [1, 1]).relative).toBeNaN()
   })
+
+  it('many seeds - the quantile of t approaches that of the normal distribution steadily', () => {
+    const quantile = (count: number): number => {
+      const values = Array.from({ length: count }, (_, i) => (i % 2 === 0 ? 1 : -1))
+      const { margin } = meanWithMargin(values)
+      return margin / Math.sqrt(1 / (count - 1))
+    }
+    expect(quantile(42)).toBeCloseTo(2.0195, 3)
+    expect(quantile(102)).toBeCloseTo(1.9837, 3)
+    expect(quantile(30)).toBeGreaterThan(quantile(32))
+  })
 })

@@ -7,6 +7,10 @@ export const WORKLOAD_ARRIVALS = ['poisson', 'bursts', 'diurnal', 'constant'] as
 export type WorkloadArrivals = (typeof WORKLOAD_ARRIVALS)[number]
 
 const BURST_SIZE = 12
+/** Requests after the first one of a burst, on average: a whole number below twice the size. */
+const BURST_REST = BURST_SIZE - 0.5
+/** How much closer than the mean they follow each other. */
+const BURST_HURRY = 50
 /** The diurnal load has one day per run; its peak rate is higher than the mean by this share. */
 const DIURNAL_SWING = 0.8
 
@@ -29,16 +33,19 @@ export function createArrivals(
       return (lastMs) => {
         if (leftInBurst > 0) {
           leftInBurst -= 1
-          return lastMs + exponential(meanMs / 50)
+          return lastMs + exponential(meanMs / BURST_HURRY)
         }
         leftInBurst = Math.floor(2 * BURST_SIZE * random.next())
-        return lastMs + exponential(meanMs * (BURST_SIZE + 0.5))
+        // The pause makes up for the hurry of the burst, so that the mean rate is the requested one.
+        return lastMs + exponential(meanMs * (1 + BURST_REST - BURST_REST / BURST_HURRY))
       }
     case 'diurnal':
       return (lastMs) => {
         const share = lastMs / (1000 * durationSeconds)
-        const rate = 1 - DIURNAL_SWING * Math.cos(2 * Math.PI * share)
-        return lastMs + exponential(meanMs / Math.max(rate, 1 - DIURNAL_SWING))
+        // It starts and ends at the mean rate: if it ended at the lowest one, a few requests more or less would
+        // move its end by much.
+        const rate = 1 + DIURNAL_SWING * Math.sin(2 * Math.PI * share)
+        return lastMs + exponential(meanMs / rate)
       }
   }
 }

@@ -1,8 +1,30 @@
 import { describe, expect, it } from 'vitest'
+import { WORKLOAD_ARRIVALS } from './arrivals.ts'
 import { parseMooncake } from './mooncake-trace.ts'
 import { createWorkload } from './workload.ts'
 
-const SMALL = { kind: 'chat', requests: 3, requestsPerSecond: 1 } as const
+const SMALL = { kind: 'agents', requests: 3, requestsPerSecond: 1 } as const
+
+describe('rates and options', () => {
+  it.each(WORKLOAD_ARRIVALS)('%s arrivals - have the requested mean rate', (arrivals) => {
+    const rates = Array.from({ length: 8 }, (_, seed) => {
+      const requests = 20_000
+      const options = { kind: 'random', arrivals, requests, requestsPerSecond: 10, seed } as const
+      return requests / (createWorkload(options).at(-1)!.atMs / 1000)
+    })
+    const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length
+    expect(Math.abs(mean / 10 - 1)).toBeLessThan(0.012)
+  })
+
+  it('an option without effect on the kind - is refused', () => {
+    const random = { kind: 'random', requests: 3, requestsPerSecond: 1 } as const
+    expect(() => createWorkload({ ...random, turns: 5 })).toThrow('turns has no effect on random')
+    expect(() => createWorkload({ ...random, groups: 5 })).toThrow('groups has no effect on random')
+    const chat = { ...random, kind: 'chat' } as const
+    expect(() => createWorkload({ ...chat, groups: 5 })).toThrow('groups has no effect on chat')
+    expect(createWorkload({ ...chat, turns: 5, thinkMs: 0 })).toHaveLength(3)
+  })
+})
 
 describe('bounds', () => {
   it.each([
@@ -11,9 +33,9 @@ describe('bounds', () => {
     ['turns', 'turns', 10_000],
     ['groups', 'groups', 1_000_000],
   ] as const)('%s - accepted up to its limit', (key, name, most) => {
-    const made = createWorkload({ ...SMALL, kind: 'rag', [key]: most })
+    const made = createWorkload({ ...SMALL, [key]: most })
     expect(made).toHaveLength(3)
-    expect(createWorkload({ ...SMALL, kind: 'rag', [key]: most - 1 })).toHaveLength(3)
+    expect(createWorkload({ ...SMALL, [key]: most - 1 })).toHaveLength(3)
     expect(() => createWorkload({ ...SMALL, [key]: most + 1 })).toThrow(
       `workload: ${name} must be at most ${most}, got ${most + 1}`,
     )

@@ -8,7 +8,7 @@ import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import { createArrivals, WORKLOAD_ARRIVALS } from './arrivals.ts'
 import type { TraceRequest } from './trace-request.ts'
-import { SESSION_TURNS, WORKLOAD_KINDS } from './workload-options.ts'
+import { OPTIONS_OF, SESSION_TURNS, SHAPE_OPTIONS, WORKLOAD_KINDS } from './workload-options.ts'
 import type { WorkloadOptions } from './workload-options.ts'
 import { WORKLOAD_SHAPES } from './workload-shapes.ts'
 import type { WorkloadShape } from './workload-shapes.ts'
@@ -35,6 +35,7 @@ export function createWorkload(options: WorkloadOptions): TraceRequest[] {
   if (outputTokens !== undefined) positive('output', outputTokens, MEAN_TOKENS_MAX)
   if (turns !== undefined) positive('turns', turns, TURNS_MAX)
   if (groups !== undefined) positive('groups', groups, GROUPS_MAX)
+  refuseUnused(options)
   const random = seededRandom(seed ^ 0x776f726b)
   const perArrival = turns ?? SESSION_TURNS[kind]
   const seconds = requests / requestsPerSecond
@@ -116,6 +117,15 @@ function positive(name: string, value: number, most = Infinity): void {
   }
   if (value > 0 && Number.isFinite(value)) return
   throw new BatonError('config.invalid', `workload: ${name} must be above 0, got ${value}`)
+}
+
+/** An option that changes nothing is a mistake of whoever set it. */
+function refuseUnused(options: WorkloadOptions): void {
+  const { kind } = options
+  const used: readonly string[] = OPTIONS_OF[kind]
+  for (const [option, name] of Object.entries(SHAPE_OPTIONS))
+    if (options[option as keyof WorkloadOptions] !== undefined && !used.includes(option))
+      throw new BatonError('config.invalid', `workload: ${name} has no effect on ${kind}`)
 }
 
 function oneOf(name: string, value: string, known: readonly string[]): void {
