@@ -1,7 +1,7 @@
 /**
- * Traces with lengths only: CSV with a header whose names identify the columns (those of the Azure, BurstGPT and
- * Vidur data sets are known), or without one: `input,output` or `ms,input,output`. Prompts share nothing with each
- * other.
+ * Traces with lengths only: CSV with a header whose names identify the columns (those of the Azure, BurstGPT,
+ * Splitwise and Vidur data sets are known), or without one: `input,output` or `ms,input,output`. Cells may also be
+ * separated by semicolons or tabs. Prompts share nothing with each other.
  */
 import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
@@ -22,12 +22,17 @@ const NAMES = {
     'inputlength',
     'inputlen',
     'inputtokens',
+    'inputsequencelength',
+    'numinputtokens',
     'isl',
     'prompttokens',
     'promptlength',
     'promptlen',
+    'promptsize',
+    'numprompttokens',
     'contexttokens',
     'requesttokens',
+    'prefilltokens',
     'numprefilltokens',
   ],
   output: [
@@ -35,25 +40,33 @@ const NAMES = {
     'outputlength',
     'outputlen',
     'outputtokens',
+    'outputsequencelength',
+    'numoutputtokens',
     'osl',
     'completiontokens',
     'completionlength',
+    'completionlen',
+    'numcompletiontokens',
     'generatedtokens',
     'responsetokens',
+    'tokensize',
+    'decodetokens',
     'numdecodetokens',
   ],
   ms: ['ms', 'timestampms', 'atms', 'timems', 'arrivalms'],
-  seconds: ['timestamp', 's', 'seconds', 'arrivedat', 'arrivaltime', 'time', 'date', 'createdat'],
+  seconds: ['timestamp', 's', 'seconds', 'arrivedat', 'arrivaltime', 'arrivaltimestamp', 'time', 'date', 'createdat'],
 } as const
 
 export function parseCsv(lines: readonly string[], limit: number): TraceRequest[] {
   const requests: TraceRequest[] = []
   let columns: Columns | null = null
+  let separator = ','
   let nextId = 0
   for (const [i, line] of lines.entries()) {
     if (requests.length >= limit) break
     if (line.trim() === '') continue
-    const cells = cellsOf(line)
+    if (columns === null) separator = separatorOf(line)
+    const cells = cellsOf(line, separator)
     if (columns === null) {
       columns = columnsOf(cells, i + 1)
       if (cells.some((cell) => /[a-z]/i.test(cell) && Number.isNaN(Date.parse(cell)))) continue
@@ -62,7 +75,7 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
     const outputTokens = Number(cells[columns.output])
     if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, noCount('input length'))
     // A failed request, which BurstGPT contains.
-    if (cells[columns.output] === '0') continue
+    if (outputTokens === 0 && cells[columns.output] !== '') continue
     if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, noCount('output length'))
     const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)
     requests.push({
@@ -75,13 +88,24 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
   return requests.sort((a, b) => a.atMs - b.atMs)
 }
 
-/** Quoted cells may contain commas and doubled quotes. */
-function cellsOf(line: string): string[] {
-  if (!line.includes('"')) return line.split(',').map((cell) => cell.trim())
-  const cells = line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))/g)
+function separatorOf(line: string): string {
+  return [',', ';', '\t'].find((each) => line.includes(each)) ?? ','
+}
+
+/** Quoted cells may contain separators and doubled quotes. */
+function cellsOf(line: string, separator: string): string[] {
+  if (!line.includes('"')) return line.split(separator).map((cell) => cell.trim())
+  const cells = line.matchAll(QUOTED[separator] ?? QUOTED[',']!)
   return Array.from(cells, ([, quoted, plain = '']) =>
     quoted === undefined ? plain.trim() : quoted.replaceAll('""', '"').trim(),
   )
+}
+
+/** The cells of a line with quotes, by separator. */
+const QUOTED: Readonly<Record<string, RegExp>> = {
+  ',': /(?:^|,)\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))/g,
+  ';': /(?:^|;)\s*(?:"((?:[^"]|"")*)"\s*|([^;]*))/g,
+  '\t': /(?:^|\t) *(?:"((?:[^"]|"")*)" *|([^\t]*))/g,
 }
 
 function columnsOf(cells: readonly string[], line: number): Columns {
@@ -94,7 +118,10 @@ function columnsOf(cells: readonly string[], line: number): Columns {
     return { time: seconds < 0 ? null : seconds, timeMs: 1000, input, output }
   }
   if (cells.some((cell) => cell !== '' && Number.isNaN(Number(cell))))
-    throw wrongLine(line, 'names no columns for input and output lengths')
+    throw wrongLine(
+      line,
+      'names no columns for input and output lengths, such as input_length,output_length',
+    )
   if (cells.length === 2) return { time: null, timeMs: 1, input: 0, output: 1 }
   if (cells.length === 3) return { time: 0, timeMs: 1, input: 1, output: 2 }
   throw wrongLine(line, 'has neither two columns (input, output) nor three (ms, input, output)')

@@ -99,7 +99,10 @@ function timesOf(entry: TraceEntry, number: number, { sessions, before }: LineCo
   }
   if (timestamp === undefined && turn !== undefined)
     return { atMs: before?.atMs ?? 0, after: turn.index, delayMs: 0 }
-  throw wrongLine(number, 'has no timestamp')
+  throw wrongLine(
+    number,
+    timestamp === undefined ? 'has no timestamp' : 'has a timestamp that is not a number ≥ 0',
+  )
 }
 
 function sessionOf({ session_id: session }: TraceEntry, number: number): string | undefined {

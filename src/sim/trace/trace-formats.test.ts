@@ -71,7 +71,7 @@ describe('parseTrace - sessions', () => {
       'no output_length from 1 to 16777216',
     ],
     [{ timestamp: 0, hash_ids: ['x'], output_length: 1 }, 'hash_ids'],
-    [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp'],
+    [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp that is not a number ≥ 0'],
     [{ delay: -1, hash_ids: [1], output_length: 1 }, 'delay'],
     [{ timestamp: 0, hash_ids: [1], output_length: 1, block_size: 0 }, 'block_size'],
     [7, 'neither two columns'],
@@ -152,7 +152,7 @@ describe('parseTrace - input files', () => {
   it('input that is neither JSON nor a list of numbers - is reported', () => {
     expect(() => parseTrace('[')).toThrow('line 1 of the trace is not JSON')
     expect(() => parseTrace(`[${line(entry(0))}]`)).toThrow('line 1 of the trace is not a JSON obj')
-    expect(() => parseTrace('100;10')).toThrow('names no columns for input and output lengths')
+    expect(() => parseTrace('100|10')).toThrow('names no columns for input and output lengths')
   })
 })
 
@@ -333,12 +333,29 @@ describe('parseTrace - CSV', () => {
     expect(parseTrace(text)).toMatchObject([{ inputTokens: 10 }, { inputTokens: 20 }])
   })
 
-  it.each(['Prompt Tokens,Completion_Tokens', 'input_len,output_len', 'ISL,OSL'])(
-    '%s - names of lengths',
-    (names) => {
-      expect(parseTrace(`${names}\n10,5`)).toMatchObject([{ inputTokens: 10, outputTokens: 5 }])
-    },
-  )
+  it.each([
+    'Prompt Tokens,Completion_Tokens',
+    'input_len,output_len',
+    'ISL,OSL',
+    'prompt_size,token_size',
+    'input_sequence_length,output_sequence_length',
+    'num_prompt_tokens,num_completion_tokens',
+  ])('%s - names of lengths', (names) => {
+    expect(parseTrace(`${names}\n10,5`)).toMatchObject([{ inputTokens: 10, outputTokens: 5 }])
+  })
+
+  it.each([';', '\t'])('separator %j - the same cells', (separator) => {
+    const rows = [
+      ['timestamp', 'input', 'text', 'output'],
+      ['1', '10', `"a${separator} b"`, '5'],
+      ['2', '20', 'c, d', '0.0'],
+      ['3', '30', '', '6.0'],
+    ]
+    expect(parseTrace(rows.map((cells) => cells.join(separator)).join('\r\n'))).toMatchObject([
+      { atMs: 0, inputTokens: 10, outputTokens: 5 },
+      { atMs: 2000, inputTokens: 30, outputTokens: 6 },
+    ])
+  })
 
   it.each([
     ['1,2,3,4', 'neither two columns'],

@@ -16,10 +16,10 @@ export function entryOf(line: string, number: number): TraceEntry {
   try {
     entry = JSON.parse(/\d{16}/.test(line) ? withLargeIdsQuoted(line) : line)
   } catch (cause) {
-    throw wrongLine(number, 'is not JSON', cause)
+    throw wrongLine(number, 'is not JSON: expected one object per line', cause)
   }
   if (isRecord(entry)) return entry
-  throw wrongLine(number, 'is not a JSON object')
+  throw wrongLine(number, 'is not a JSON object: expected one object per line')
 }
 
 function withLargeIdsQuoted(line: string): string {
