@@ -2,6 +2,7 @@
  * `baton bench`: sends a trace or a workload to live servers and prints the report of a replay; through the
  * router and directly to the engine in one run.
  */
+import { watchShutdownSignals } from '../../host/index.ts'
 import { htmlReport, traceNotes } from '../../sim/index.ts'
 import type { LabRun } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
@@ -9,14 +10,40 @@ import { loadTrace } from './lab-cell.ts'
 import { apiKeyOf } from './lab-flags.ts'
 import type { Flags } from './lab-flags.ts'
 import { checkOutputs, progressLine, runsTable, unanswered, writeText } from './lab-output.ts'
-import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
+import { aboveZero, numberOf, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
+import { firstLiveModel, SILENCE_SECONDS, SILENCE_SECONDS_MAX } from './live-connection.ts'
 import { runLiveLoad } from './live-load.ts'
 import { parseTokenRange, promptSalt } from './live-prompt.ts'
-import { firstLiveModel } from './live-request.ts'
 
-/** Exit code 1: a request failed, or none was answered. */
+/** As a shell reports a program that was ended by this signal. */
+const EXIT_INTERRUPTED: Readonly<Record<string, number>> = {
+  SIGHUP: 129,
+  SIGINT: 130,
+  SIGTERM: 143,
+}
+
+/**
+ * Exit code 1: a request failed, or none was answered. After Ctrl-C the report contains the requests that had ended;
+ * another Ctrl-C ends the process at once.
+ */
 export async function runBench(url: string, given: string, flags: Flags): Promise<number> {
+  const interrupt = new AbortController()
+  const signals = watchShutdownSignals({ onFirst: () => interrupt.abort() })
+  try {
+    const exitCode = await benched(url, given, flags, interrupt.signal)
+    return interrupt.signal.aborted ? (EXIT_INTERRUPTED[await signals.first] ?? exitCode) : exitCode
+  } finally {
+    signals.close()
+  }
+}
+
+async function benched(
+  url: string,
+  given: string,
+  flags: Flags,
+  interrupt: AbortSignal,
+): Promise<number> {
   const spec = traceSpec(given, flags)
   const trace = loadTrace(spec)
   checkOutputs(flags, 'json', 'html', 'requests', 'telemetry')
@@ -31,22 +58,29 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
   const concurrency =
     flags['concurrency'] === undefined ? null : wholeOf('--concurrency', flags['concurrency'], 1)
   const apiKey = apiKeyOf(flags)
+  const isChat = flags['chat'] === true
   const range =
-    flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
+    flags['text'] === true || isChat
+      ? null
+      : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
+  const silenceMs = 1000 * silenceOf(flags['timeout'])
   const runs: LabRun[] = []
   const rows: string[] = []
   const samples: string[] = []
   const reasons: string[] = []
   const seed = wholeOf('--seed', flags['seed'] ?? 0)
+  const notes: string[] = []
   for (const [index, [name, target]] of targets.entries()) {
+    if (interrupt.aborted) break
     const model =
       typeof flags['model'] === 'string'
         ? flags['model']
         : await firstLiveModel(target, apiKey.apiKey)
+    if (interrupt.aborted) break
     const label = targets.length > 1 ? `${name} ${target}` : target
     const { run, log, points, messages } = await runLiveLoad({
       name: label,
-      target: { url: target, model, ...apiKey },
+      target: { url: target, model, isChat, silenceMs, ...apiKey },
       trace,
       prompts: { range, salt: promptSalt(spec, seed, index) },
       goal,
@@ -55,18 +89,25 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
       leaving: shareOf('--leaving', flags['leaving'] ?? 0),
       slow: shareOf('--slow', flags['slow'] ?? 0),
       onProgress: progressLine(flags, label, 'real'),
+      interrupt,
     })
     runs.push(run)
+    if (interrupt.aborted)
+      notes.push(
+        `interrupted: the report of ${label} has the ${run.report.requests} of ${trace.length} requests that had ended`,
+      )
     for (const [code, count] of Object.entries(run.report.failed))
       reasons.push(`${label}: ${count} × ${[code, messages.get(code) ?? []].flat().join(': ')}`)
     for (const { atMs, active } of points)
       samples.push(`${JSON.stringify({ run: name, atMs, activeRequests: active })}\n`)
     for (const row of log.rows()) rows.push(`${JSON.stringify({ run: name, ...row })}\n`)
   }
+  if (runs.length === 0) return 1
   if (typeof flags['requests'] === 'string') writeText(flags['requests'], rows.join(''))
   if (typeof flags['telemetry'] === 'string') writeText(flags['telemetry'], samples.join(''))
   const facts = [
     describeTrace(spec, trace.length),
+    ...notes,
     ...traceNotes(trace, concurrency),
     concurrency === null
       ? 'open loop: requests are sent at the times of the trace'
@@ -82,6 +123,12 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
   const hasFailed = ({ report }: LabRun): boolean =>
     Object.keys(report.failed).some((code) => code !== 'request.cancelled')
   return faults.length > 0 || runs.some(hasFailed) ? 1 : 0
+}
+
+function silenceOf(given: Flags[string]): number {
+  const seconds = aboveZero('--timeout', given ?? SILENCE_SECONDS)
+  if (seconds <= SILENCE_SECONDS_MAX) return seconds
+  throw refusal('--timeout', `${seconds} is invalid: expected at most ${SILENCE_SECONDS_MAX}`)
 }
 
 interface Told {

@@ -105,10 +105,7 @@ function addWorkload(root: Command, program: LabProgram): void {
       'number of prefixes (shared-prefix), documents (rag) or sets of tools (agents) that requests share',
     )
     .option('--turns <n>', 'mean number of turns in a session (chat, agents)')
-    .option(
-      '--think <ms>',
-      'mean pause between the end of a turn and the next one (chat, agents)',
-    )
+    .option('--think <ms>', 'mean pause between the end of a turn and the next one (chat, agents)')
     .option('--out <file>', 'output file (default: standard output)')
     .action(async (kind: string, flags: Flags) => {
       const { runWorkload } = await import('./workload-command.ts')
@@ -176,6 +173,8 @@ function addBench(root: Command, program: LabProgram): void {
     .option('--api-key <key>', 'bearer token (default: BATON_API_KEY)')
     .option('--token-range <from:to>', 'range of token ids that prompts are made of', '300:1300')
     .option('--text', 'make prompts of words, for servers that accept no token ids')
+    .option('--chat', 'send the words to /v1/chat/completions, for servers without /v1/completions')
+    .option('--timeout <seconds>', 'a request without data for this time fails', '240')
     .option('--leaving <share>', 'share of clients that disconnect before the end', '0')
     .option('--slow <share>', 'share of clients that read slowly', '0')
     .option(

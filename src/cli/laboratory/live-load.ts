@@ -2,14 +2,14 @@
  * Sends a trace to a live server, open or closed loop, and measures it as a replay in virtual time is measured.
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
-import type { Clock } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
 import { createFleetReport, createLabRun, LoadSource, RequestLog } from '../../sim/index.ts'
 import type { FleetGoal, LabPoint, LabRun, TraceRequest } from '../../sim/index.ts'
 import { livePrompt } from './live-prompt.ts'
 import type { LivePrompts } from './live-prompt.ts'
+import type { LiveTarget } from './live-connection.ts'
 import { askLive } from './live-request.ts'
-import type { LiveTarget } from './live-request.ts'
 
 export interface LiveLoadOptions {
   readonly name: string
@@ -23,6 +23,8 @@ export interface LiveLoadOptions {
   readonly leaving: number
   readonly slow: number
   readonly onProgress: (ended: number, total: number, nowMs: number) => void
+  /** When it fires nothing more is sent, and requests that are running are not part of the report. */
+  readonly interrupt: AbortSignal
 }
 
 const SAMPLE_MS = 250
@@ -37,9 +39,9 @@ export interface LiveLoad {
 }
 
 export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
-  const { name, trace, goal, concurrency, onProgress } = options
+  const { name, trace, goal, concurrency, onProgress, interrupt } = options
   const log = new RequestLog(trace.length)
-  const clock = clockFromNow()
+  const clock = clockFromNow(interrupt)
   const sums = { promptTokens: 0, cachedTokens: 0 }
   const points: LabPoint[] = []
   const messages = new Map<string, string>()
@@ -50,6 +52,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const random = seededRandom(options.seed ^ 0x6c697665)
   try {
     await new Promise<void>((resolve) => {
+      interrupt.addEventListener('abort', () => resolve(), { once: true })
       const source = new LoadSource({
         clock,
         trace,
@@ -64,6 +67,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
             pauseMs: random.next() < options.slow ? SLOW_PAUSE_MS : 0,
           }
           void serve(options, { index, log, clock, sums, messages, ...client }).then(() => {
+            if (interrupt.aborted) return
             active -= 1
             onProgress(log.endedCount, trace.length, clock.nowMs())
             source.ended(index)
@@ -77,7 +81,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
     clearInterval(sampler)
   }
   const run = {
-    requests: trace.length,
+    requests: interrupt.aborted ? log.endedCount : trace.length,
     leftBookings: 0,
     migrations: 0,
     violations: [],
@@ -106,6 +110,7 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
   const request = options.trace[index]!
   const prompt = livePrompt(request, options.prompts)
   const leave = new AbortController()
+  const { interrupt } = options
   const offsetMs = performance.now() - clock.nowMs()
   let lastMs = NaN
   let seen = 0
@@ -115,14 +120,16 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
     code: Parameters<RequestLog['ended']>[1]['code'],
     tokens: number,
     cachedTokens: number,
-  ): void =>
+  ): void => {
+    if (interrupt.aborted) return
     log.ended(index, { code, atMs: clock.nowMs(), tokens, lastTokenMs: lastMs, cachedTokens })
+  }
   try {
     const reply = await askLive(options.target, {
       prompt,
       maxTokens: request.outputTokens,
       pauseMs,
-      signal: leave.signal,
+      signal: AbortSignal.any([leave.signal, interrupt]),
       onText: (realMs, tokens) => {
         const atMs = realMs - offsetMs
         if (seen === 0) log.firstToken(index, atMs)
@@ -149,12 +156,21 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
   }
 }
 
-/** The machine's clock, starting at 0. */
-function clockFromNow(): Clock {
+/** The machine's clock, starting at 0. Its timers end with the interruption: they would keep the process alive. */
+function clockFromNow(interrupt: AbortSignal): Clock {
   const startMs = osClock.nowMs()
+  const timers = new Set<Timer>()
+  interrupt.addEventListener('abort', () => timers.forEach((timer) => timer.cancel()))
   return {
     nowMs: () => osClock.nowMs() - startMs,
     epochMs: () => osClock.epochMs(),
-    after: (delayMs, fire) => osClock.after(delayMs, fire),
+    after: (delayMs, fire) => {
+      const timer = osClock.after(delayMs, () => {
+        timers.delete(timer)
+        if (!interrupt.aborted) fire()
+      })
+      timers.add(timer)
+      return timer
+    },
   }
 }

@@ -47,11 +47,13 @@ export function createLabRun({ name, report, log, points }: LabRunParts): LabRun
   const [ttft, e2e] = [new Distribution(), new Distribution()]
   const met = new Float64Array(GOAL_TIMES.length)
   const { goal } = report
-  const partOf = (index: number): number => Math.floor((index * PARTS) / report.requests)
+  const partOf = (place: number): number => Math.floor((place * PARTS) / report.requests)
   const parts = new Map<number, { all: number; good: number }>()
+  let place = 0
   for (const row of log.rows()) {
-    const part = parts.get(partOf(row.index)) ?? { all: 0, good: 0 }
-    parts.set(partOf(row.index), part)
+    const part = parts.get(partOf(place)) ?? { all: 0, good: 0 }
+    parts.set(partOf(place), part)
+    place += 1
     part.all += 1
     if (row.code !== null) continue
     ttft.add(row.ttftMs)

@@ -54,7 +54,17 @@ const NAMES = {
     'numdecodetokens',
   ],
   ms: ['ms', 'timestampms', 'atms', 'timems', 'arrivalms'],
-  seconds: ['timestamp', 's', 'seconds', 'arrivedat', 'arrivaltime', 'arrivaltimestamp', 'time', 'date', 'createdat'],
+  seconds: [
+    'timestamp',
+    's',
+    'seconds',
+    'arrivedat',
+    'arrivaltime',
+    'arrivaltimestamp',
+    'time',
+    'date',
+    'createdat',
+  ],
 } as const
 
 export function parseCsv(lines: readonly string[], limit: number): TraceRequest[] {
