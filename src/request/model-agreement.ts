@@ -13,6 +13,7 @@ export type ModelFacts = Readonly<Partial<Record<ModelFactName, string | number>
 const FACTS = {
   'block size': ({ engine }) => engine.kvCacheBlockSize,
   'context length': ({ engine }) => engine.contextLength,
+  'embedding length': ({ engine }) => engine.embeddingLength,
   vocabulary: ({ agreement }) => agreement?.vocabulary,
   tokenizer: ({ agreement }) => agreement?.tokenizer,
   "engine's tokenizer": ({ engine }) => engine.textDigest,

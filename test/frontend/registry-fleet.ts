@@ -28,6 +28,8 @@ function told(news: FleetNews): string[] {
       return [`refused ${news.card.workerId} ${fields(news.differences)}`]
     case 'workerUnreachable':
       return [`unreachable ${news.workerId} ${news.fault.message}`]
+    case 'nameTaken':
+      return [`taken ${news.name} by ${news.owner}, not ${news.model}`]
     case 'modelForgotten':
       return [`forgot ${news.model}`]
     case 'workerConnected':

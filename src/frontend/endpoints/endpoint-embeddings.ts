@@ -68,12 +68,14 @@ export async function embeddingsOf(
   record: CallRecord,
   call: EmbeddingWish,
 ): Promise<Embeddings> {
-  const model = deps.registry.ready(call.model)
   const nvext = applyRoutingHeaders({}, http.headers)
   refuseRouting(record.caller, nvext)
+  const workerId = nvext.decode_worker_id ?? nvext.prefill_worker_id
+  const model = deps.registry.ready(call.model, { workerId })
   refuseOtherModels(record.caller, [call.model ?? model.name, model.name])
+  const loraName = model.adapterNamed(call.model)
   const asked = routingOf(nvext, sessionOf(http.headers), http.headers)
-  const routing = tenantRouting(record.caller, asked)
+  const routing = { ...tenantRouting(record.caller, asked), ...given({ loraName }) }
   record.started(model.name, { stream: false, nvext }, routing)
   refuseWhatIsMissing(call, model)
   const prompts = await withinPreprocess(tokenised(deps, call, model), {

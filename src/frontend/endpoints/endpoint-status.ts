@@ -62,6 +62,10 @@ export function healthReply(
           warnings: [
             ...discoveryWarnings(registry),
             ...registry.notes.texts,
+            ...registry.nameConflicts.map(
+              ({ name, owner, other }) =>
+                `requests for ${name} go to model ${owner}; workers of ${other} also have this name`,
+            ),
             ...models.flatMap(warningsOf),
           ],
           ...discoveryHealth(registry),

@@ -31,6 +31,12 @@ export type FleetNews = { readonly model: string } & (
       readonly workerId: WorkerId
       readonly fault: BatonError
     }
+  | {
+      /** An alias or adapter of the model that another model has, too: requests with it go to the other one. */
+      readonly kind: 'nameTaken'
+      readonly name: string
+      readonly owner: string
+    }
   /** Its last worker left some time ago; the name is unknown from now on. */
   | { readonly kind: 'modelForgotten' }
 )

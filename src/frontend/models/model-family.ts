@@ -17,6 +17,8 @@ export class ModelFamily {
   readonly name: string
   /** Oldest first. */
   readonly versions: ServedModel[] = []
+  /** LoRA adapters of all its workers so far. */
+  readonly adapters = new Set<string>()
   /** Weights set by an administrator, by version; they take precedence over what workers report. */
   readonly #told = new Map<string, number>()
 
@@ -56,11 +58,14 @@ export class ModelFamily {
 
   /**
    * Chooses among the versions that can serve, by weight. `draw` is in [0, 1) and equal for all requests of a
-   * session. If only one can serve, its weight matters only when it is 0, which means none.
+   * session. If only one can serve, its weight matters only when it is 0, which means none. With a further name (an
+   * alias, an adapter) only the versions that have it are asked, as long as there are some.
    */
-  pick(draw: number): ServedModel | undefined {
+  pick(draw: number, name: string = this.name): ServedModel | undefined {
     if (this.versions.length < 2) return this.versions[0]
-    const ready = this.versions.filter(({ isReady, cards }) => isReady && cards.length > 0)
+    const able = this.versions.filter(({ isReady, cards }) => isReady && cards.length > 0)
+    const named = name === this.name ? able : able.filter((version) => version.hasFurtherName(name))
+    const ready = named.length > 0 ? named : able
     const weighted = ready
       .map((version) => ({ version, weight: this.weightOf(version) }))
       .filter(({ weight }) => weight > 0)

@@ -16,7 +16,10 @@ import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { FleetNotes } from './fleet-notes.ts'
 import { noModelYet, unknownModel } from './model-errors.ts'
-import { ModelFamily, versionOf } from './model-family.ts'
+import { versionOf } from './model-family.ts'
+import type { ModelFamily } from './model-family.ts'
+import { ModelNames } from './model-names.ts'
+import type { NameConflict } from './model-names.ts'
 import { ParkedWorkers } from './parked-workers.ts'
 import { isPassedThrough } from './passed-through.ts'
 import { ServedModel } from './served-model.ts'
@@ -59,9 +62,8 @@ export class ModelRegistry implements FleetObserver {
   readonly #options: ModelRegistryOptions
   readonly #links: WorkerLinks
   readonly #observer: FleetNewsObserver
-  readonly #families = new Map<string, ModelFamily>()
-  /** Every name that a client may use, including aliases. */
-  readonly #names = new Map<string, ModelFamily>()
+  readonly #names: ModelNames
+  #toldConflicts = new Set<string>()
   /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly firstPicture = new FirstPicture()
@@ -75,11 +77,12 @@ export class ModelRegistry implements FleetObserver {
     this.#options = options
     this.#links = new WorkerLinks(options.reportsLinks === true)
     this.#observer = options.fleetObserver ?? (() => undefined)
+    this.#names = new ModelNames(options.clock, options.modelForgetMs)
     this.parked = new ParkedWorkers()
   }
 
   workerJoined(card: WorkerCard): void {
-    const [name, ...aliases] = servedModelNames(card.engine)
+    const [name] = servedModelNames(card.engine)
     if (name === undefined) return
     const { workerId } = card
     this.parked.joined(workerId)
@@ -88,7 +91,7 @@ export class ModelRegistry implements FleetObserver {
       this.workerLeft(workerId, 'serves another model now')
     }
     this.#hadWorker = true
-    const family = this.#families.get(name) ?? this.#createFamily(name)
+    const family = this.#names.own(name) ?? this.#names.create(name)
     const fitting = family.versions.find((version) => version.agreesWith(card))
     const only = family.versions.length === 1 ? family.versions[0] : undefined
     const outdated = fitting === undefined && only?.isOutdatedBy(card) === true ? only : undefined
@@ -96,7 +99,8 @@ export class ModelRegistry implements FleetObserver {
     const model = fitting ?? this.#versionFor(family, card)
     if (before !== undefined && before !== model) this.#leaveVersion(before, workerId)
     this.#ofWorker.set(workerId, model)
-    this.#admit(model, card, before === undefined, aliases)
+    this.#admit(model, card, before === undefined)
+    this.#tellConflicts()
     if (outdated !== undefined) this.#rejoin(outdated.refused, workerId)
   }
 
@@ -106,6 +110,7 @@ export class ModelRegistry implements FleetObserver {
     const model = this.#ofWorker.get(workerId)
     if (model === undefined) return
     this.#ofWorker.delete(workerId)
+    this.#names.release(workerId)
     const wasServing = model.cardOf(workerId) !== undefined
     model.leave(workerId)
     model.router.fleet.workerLeft(workerId, reason)
@@ -182,7 +187,7 @@ export class ModelRegistry implements FleetObserver {
 
   /** Applies a message of another frontend about a model; ignored for a model that is not served here. */
   learn(model: string, version: string, news: PeerNews): void {
-    const versions = this.#families.get(model)?.versions ?? []
+    const versions = this.#names.own(model)?.versions ?? []
     const meant = versions.find((each) => each.version === version)
     // Cards that leave facts out may agree with each other although their versions have different names; then
     // there is one version.
@@ -197,14 +202,19 @@ export class ModelRegistry implements FleetObserver {
 
   /** True when some model is served only by forwarding requests. Called for each request, so it creates no list. */
   get hasPassedThrough(): boolean {
-    for (const { versions } of this.#families.values()) {
+    for (const { versions } of this.#names.families) {
       for (const version of versions) if (isPassedThrough(version)) return true
     }
     return false
   }
 
   get families(): readonly ModelFamily[] {
-    return [...this.#families.values()]
+    return this.#names.families
+  }
+
+  /** Names that two models have, of which only one gets the requests. */
+  get nameConflicts(): readonly NameConflict[] {
+    return this.#names.conflicts()
   }
 
   /**
@@ -212,13 +222,13 @@ export class ModelRegistry implements FleetObserver {
    * names is not reached.
    */
   mayName(model: string): boolean {
-    if (this.#families.has(model)) return true
-    return !this.#names.has(model) && this.#families.size < NAMED_MAX
+    if (this.#names.own(model) !== undefined) return true
+    return this.#names.find(model) === undefined && this.families.length < NAMED_MAX
   }
 
   /** Takes effect at once; refused workers of the version are checked again. */
   setWeight(model: string, version: string, weight: number): void {
-    const family = this.#families.get(model) ?? this.#createFamily(model)
+    const family = this.#names.own(model) ?? this.#names.create(model)
     family.setWeight(version, weight)
     const refused = family.versions.flatMap((each) => each.refused)
     this.#rejoin(refused.filter(({ card }) => versionOf(card) === version))
@@ -226,13 +236,13 @@ export class ModelRegistry implements FleetObserver {
 
   /** Names that clients can use now, including aliases. */
   servedNames(): readonly (readonly [string, ServedModel])[] {
-    return [...this.#names].flatMap(([name, { main }]) =>
-      main?.isReady === true ? [[name, main] as const] : [],
-    )
+    return this.#names
+      .all()
+      .flatMap(([name, { main }]) => (main?.isReady === true ? [[name, main] as const] : []))
   }
 
   find(name: string): ServedModel | undefined {
-    return this.#names.get(name)?.main
+    return this.#names.find(name)?.main
   }
 
   /**
@@ -245,7 +255,8 @@ export class ModelRegistry implements FleetObserver {
     const several = family.versions.length > 1
     const draw = !several ? 0 : sessionId === undefined ? this.#random() : share(sessionId)
     const asked = several && workerId !== undefined ? this.#ofWorker.get(workerId) : undefined
-    const model = asked?.name === family.name ? asked : (family.pick(draw) ?? this.known(name))
+    const model =
+      asked?.name === family.name ? asked : (family.pick(draw, name) ?? this.known(name))
     if (!model.isReady) throw model.notReady()
     return model
   }
@@ -279,7 +290,7 @@ export class ModelRegistry implements FleetObserver {
   }
 
   #family(name: string | undefined): ModelFamily {
-    const family = name === undefined ? this.#only() : this.#names.get(name)
+    const family = name === undefined ? this.#only() : this.#names.find(name)
     if (family !== undefined) return family
     throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
@@ -311,7 +322,7 @@ export class ModelRegistry implements FleetObserver {
   }
 
   #hasOtherWorkers(model: ServedModel): boolean {
-    const others = this.#families.get(model.name)?.versions ?? []
+    const others = this.#names.own(model.name)?.versions ?? []
     return others.some((other) => other !== model && hasWorkers(other))
   }
 
@@ -322,18 +333,17 @@ export class ModelRegistry implements FleetObserver {
     if (before.cards.length === 0 && before.refused.length === 0) this.#forgetLater(before)
   }
 
-  #admit(model: ServedModel, card: WorkerCard, isNew: boolean, aliases: readonly string[]): void {
-    const { workerId, engine } = card
+  #admit(model: ServedModel, card: WorkerCard, isNew: boolean): void {
+    const { workerId } = card
     const differences = model.join(card)
     if (differences.length > 0) {
+      this.#names.release(workerId)
       model.router.fleet.workerLeft(workerId, 'differs from the workers that serve')
       this.firstPicture.settled(workerId)
       this.#observer({ kind: 'workerRefused', card, model: model.name, differences })
       return
     }
-    for (const alias of [...aliases, ...(engine.loraAdapters ?? [])]) {
-      if (!this.#names.has(alias)) this.#names.set(alias, this.#familyOf(model))
-    }
+    this.#names.claim(card, this.#familyOf(model))
     if (this.#links.isUp(workerId)) model.router.fleet.workerJoined(card)
     this.#observer({ kind: 'workerJoined', card, model: model.name, isNew })
   }
@@ -346,7 +356,7 @@ export class ModelRegistry implements FleetObserver {
   /** Refused workers take over the name, the oldest first. */
   #forget(model: ServedModel): void {
     this.#remove(model)
-    if (!this.#families.has(model.name) && model.refused.length === 0) {
+    if (this.#names.own(model.name) === undefined && model.refused.length === 0) {
       this.#observer({ kind: 'modelForgotten', model: model.name })
     }
     this.#rejoin(model.refused)
@@ -360,23 +370,26 @@ export class ModelRegistry implements FleetObserver {
     model.close()
     const family = this.#familyOf(model)
     family.remove(model)
-    if (family.versions.length > 0) return
-    this.#families.delete(family.name)
-    for (const [name, named] of this.#names) if (named === family) this.#names.delete(name)
+    if (family.versions.length === 0) this.#names.remove(family)
   }
 
   #familyOf({ name }: ServedModel): ModelFamily {
-    return this.#families.get(name) ?? this.#createFamily(name)
+    return this.#names.own(name) ?? this.#names.create(name)
   }
 
-  #createFamily(name: string): ModelFamily {
-    const family = new ModelFamily(name)
-    this.#families.set(name, family)
-    this.#names.set(name, family)
-    return family
+  /** Each conflict once, and again when it comes back. */
+  #tellConflicts(): void {
+    const told = new Set<string>()
+    for (const { name, owner, other } of this.#names.conflicts()) {
+      const key = JSON.stringify([name, owner, other])
+      told.add(key)
+      if (!this.#toldConflicts.has(key))
+        this.#observer({ kind: 'nameTaken', model: other, name, owner })
+    }
+    this.#toldConflicts = told
   }
 
-  #create({ name, versions }: ModelFamily, version: string): ServedModel {
+  #create({ name, versions, adapters }: ModelFamily, version: string): ServedModel {
     const { createRouter, clock, loadText, forwarding } = this.#options
     const model = new ServedModel({
       name,
@@ -387,6 +400,7 @@ export class ModelRegistry implements FleetObserver {
       links: this.#links,
       needsText: forwarding?.always !== true,
       isFurther: versions.length > 0,
+      adapters,
     })
     // The last version may just have been removed, and the family with it.
     this.#familyOf(model).versions.push(model)

@@ -40,8 +40,8 @@ export class ServedModel {
    * for them.
    */
   #facts: ModelFacts = {}
-  /** Of all workers so far. */
-  readonly #adapters = new Set<string>()
+  /** Of all workers so far, in all versions. */
+  readonly #adapters: Set<string>
   #text: Promise<ModelText> | null = null
   #loaded: ModelText | null = null
   /**
@@ -61,6 +61,7 @@ export class ServedModel {
     needsText?: boolean
     /** True when there is an older version. */
     isFurther?: boolean
+    adapters: Set<string>
   }) {
     this.name = options.name
     this.version = options.version
@@ -70,6 +71,7 @@ export class ServedModel {
     this.#links = options.links
     this.#isFurther = options.isFurther === true
     this.#needsText = options.needsText !== false
+    this.#adapters = options.adapters
   }
 
   /**
@@ -211,6 +213,12 @@ export class ServedModel {
     if (isThere) return name
     const text = `No worker has the adapter \`${name}\` now. Please retry shortly.`
     throw new BatonError('backend.worker_unavailable', text, { data: { model: name } })
+  }
+
+  /** True when one of its workers has this alias or adapter. */
+  hasFurtherName(name: string): boolean {
+    const has = (names: readonly string[] | undefined): boolean => names?.includes(name) === true
+    return this.cards.some(({ engine }) => has(engine.modelAliases) || has(engine.loraAdapters))
   }
 
   /** Dimensions of an embedding, from the first worker that states it. */

@@ -38,6 +38,10 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
           ? logger.info(facts, 'worker is shutting down')
           : logger.warn(facts, 'worker cannot be reached')
       }
+      case 'nameTaken': {
+        const { model, name, owner } = news
+        return logger.warn({ model, name, owner }, 'two models have this name')
+      }
       case 'modelForgotten':
         return logger.info({ model: news.model }, 'model forgotten: no worker came back')
     }

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest'
+import { AGREED, cardOf, RegistryFleet } from '../../../test/frontend/registry-fleet.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { EngineConfig, WorkerCard } from '../../request/index.ts'
+
+const FORGET_MS = 5_000
+
+function worker(id: number, engine: Partial<EngineConfig> = {}, more: Partial<WorkerCard> = {}) {
+  const usual = cardOf(id, more)
+  return { ...usual, engine: { ...usual.engine, ...engine } }
+}
+
+const namesOf = async ({ scripted }: RegistryFleet): Promise<string[]> =>
+  (await scripted.get('/v1/models')).json.data.map(({ id }: { id: string }) => id)
+
+describe('further names: aliases and adapters', () => {
+  it.each([
+    ['an alias', { modelAliases: ['poet'] }, 200],
+    ['an adapter', { loraAdapters: ['poet'] }, 503],
+  ])('%s that no worker has any more - is forgotten after the time', async (_, engine, status) => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+    const { registry, scripted } = fleet
+    registry.workerJoined(worker(1, engine))
+    registry.workerJoined(worker(2))
+    registry.workerLeft(workerIdOf(1), 'closed')
+    expect((await scripted.chat({ model: 'poet' })).status).toBe(status)
+    await fleet.pass(FORGET_MS - 1)
+    expect(await namesOf(fleet)).toEqual(['storyteller', 'poet'])
+    await fleet.pass(1)
+    expect(await namesOf(fleet)).toEqual(['storyteller'])
+    expect((await scripted.chat({ model: 'poet' })).status).toBe(404)
+    expect((await scripted.chat({ model: 'storyteller' })).status).toBe(200)
+  })
+
+  it('a card without the name, or a worker that is refused - counts as having left', async () => {
+    for (const changed of [worker(1), worker(1, { loraAdapters: ['poet'], contextLength: 8 })]) {
+      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+      fleet.registry.workerJoined(worker(1, { loraAdapters: ['poet'] }))
+      fleet.registry.workerJoined(worker(2))
+      fleet.registry.workerJoined(changed)
+      await fleet.pass(FORGET_MS)
+      expect(await namesOf(fleet)).toEqual(['storyteller'])
+    }
+  })
+
+  it('a worker that comes back in time - keeps the name', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+    const poet = worker(1, { loraAdapters: ['poet'] })
+    fleet.registry.workerJoined(poet)
+    fleet.registry.workerJoined(worker(2))
+    fleet.registry.workerLeft(workerIdOf(1), 'expired')
+    await fleet.pass(FORGET_MS - 1)
+    fleet.registry.workerJoined(poet)
+    await fleet.pass(FORGET_MS)
+    expect((await fleet.scripted.chat({ model: 'poet' })).status).toBe(200)
+  })
+
+  it('two models with one alias - the first has it, the conflict is reported, and the other takes over', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+    const { registry } = fleet
+    registry.workerJoined(worker(1, { model: 'a', modelAliases: ['fast'] }))
+    registry.workerJoined(worker(2, { model: 'b', modelAliases: ['fast'] }))
+    expect(fleet.news).toContain('taken fast by a, not b')
+    expect(registry.ready('fast').name).toBe('a')
+    expect((await fleet.health()).warnings).toContain(
+      'requests for fast go to model a; workers of b also have this name',
+    )
+    registry.workerLeft(workerIdOf(1), 'closed')
+    await fleet.pass(FORGET_MS)
+    expect(registry.ready('fast').name).toBe('b')
+    expect((await fleet.health()).warnings.join()).not.toContain('fast')
+  })
+
+  it("a model's own name - precedes the alias of another, and gives it back when it is forgotten", async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+    const { registry } = fleet
+    registry.workerJoined(worker(1, { model: 'a', modelAliases: ['b'] }))
+    registry.workerJoined(worker(2, { model: 'b' }))
+    expect(registry.ready('b').name).toBe('b')
+    expect(fleet.news).toContain('taken b by b, not a')
+    registry.workerLeft(workerIdOf(2), 'closed')
+    await fleet.pass(FORGET_MS)
+    expect(registry.ready('b').name).toBe('a')
+  })
+
+  it('an adapter that only one version of a model has - its requests go to that version', () => {
+    const { registry } = new RegistryFleet()
+    const next = { agreement: { ...AGREED, weights: 'w2', checksum: 'sum2' }, weight: 50 }
+    const first = { agreement: { ...AGREED, weights: 'w1' } }
+    registry.workerJoined(worker(1, {}, first))
+    registry.workerJoined(worker(2, { loraAdapters: ['poet'] }, next))
+    const asked = Array.from({ length: 50 }, () => registry.ready('poet'))
+    expect(new Set(asked.map(({ version }) => version))).toEqual(new Set(['sum2']))
+    expect(asked[0]?.adapterNamed('poet')).toBe('poet')
+    // The version that is left never had it: its answer would be that of the base model.
+    registry.workerLeft(workerIdOf(2), 'expired')
+    expect(() => registry.ready('poet').adapterNamed('poet')).toThrow('adapter `poet`')
+  })
+})
+
+describe('embeddings', () => {
+  it('of another length - a worker that differs is refused', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(worker(1, { embeddingLength: 64 }))
+    fleet.registry.workerJoined(worker(2, { embeddingLength: 128 }))
+    fleet.registry.workerJoined(worker(3))
+    expect(fleet.news).toEqual(['joined 1', 'refused 2 embedding length', 'joined 3'])
+  })
+
+  it('with an adapter - the request carries it', async () => {
+    const fleet = new RegistryFleet()
+    const engine = { features: ['embeddings'], embeddingLength: 2, loraAdapters: ['poet'] } as const
+    fleet.registry.workerJoined(worker(1, engine))
+    const { scripted } = fleet
+    scripted.script = (run) =>
+      void run.chunk({ tokenIds: [], finish: 'stop', embedding: Float32Array.of(1, 0) })
+    const body = JSON.stringify({ model: 'poet', input: 'hi' })
+    expect((await scripted.send('POST', '/v1/embeddings', { body })).status).toBe(200)
+    expect(scripted.requests[0]?.routing.loraName).toBe('poet')
+  })
+})
