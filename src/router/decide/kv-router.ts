@@ -3,9 +3,9 @@
  * ranks. `select` decides and changes nothing but the round-robin cursor; `book` records the choice as load; a
  * booking is freed exactly once. Pure: clock and randomness are arguments.
  */
-import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
-import type { WorkerCard } from '../../request/index.ts'
+import type { Phase, RoutingHints, WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
 import type { Booking } from '../load/active-sequences.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
@@ -30,6 +30,7 @@ import { TransferRates } from '../load/transfer-rates.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import { AnswerCheck } from '../load/answer-check.ts'
+import { pinnedSlot, pinOf } from './pin.ts'
 import { PlaceForecasts } from './place-forecast.ts'
 import { poolStatus } from './pool-status.ts'
 import { PromptBeliefs } from './prompt-beliefs.ts'
@@ -332,6 +333,15 @@ export class KvRouter implements FleetObserver {
   /** True if some worker has this data-parallel rank. */
   hasRank(dpRank: number): boolean {
     return this.#table.live.some((slot) => this.#table.row(slot).dpRank === dpRank)
+  }
+
+  /** The error if the request names a worker and a rank that this worker does not have. */
+  pinnedRankFault(hints: RoutingHints, phase: Phase): BatonError | null {
+    const pin = pinOf(hints, phase)
+    // Without a rank the session may supply it.
+    if (pin === null || pin.dpRank === null) return null
+    const slot = pinnedSlot(this.#table, pin, phase)
+    return typeof slot === 'number' ? null : slot
   }
 
   taintsOf(slot: number): ReadonlySet<string> {

@@ -19,6 +19,11 @@ export function pinOf(hints: RoutingHints, phase: Phase): Pin | null {
   return { workerId, dpRank: dpRank ?? null }
 }
 
+/** True if the client names a worker or a rank for prefill, so that the request cannot run in one leg. */
+export function pinsPrefill({ prefillWorkerId, prefillDpRank }: RoutingHints): boolean {
+  return prefillWorkerId !== undefined || prefillDpRank !== undefined
+}
+
 /**
  * The error when a request must name its worker and does not: always in direct mode; with two legs if the header
  * names the worker of the other leg.

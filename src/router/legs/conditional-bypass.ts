@@ -8,6 +8,7 @@ import type {
   PredictedTimes,
 } from '../configuration/conditional-policy.ts'
 import { decodeRequest, prefillRequest } from './leg-requests.ts'
+import { pinsPrefill } from '../decide/pin.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { Refusal, Selection } from '../decide/selection.ts'
 import type { WorkerRouter } from './worker-router.ts'
@@ -30,7 +31,7 @@ interface Bypass extends ConditionalVerdict {
 export function considerBypass(pools: BypassPools, request: GenerateRequest): Bypass | null {
   const { config } = pools
   if (!config.conditional.enabled || config.mode !== 'kv') return null
-  if (request.tokenIds.length === 0 || request.routing.prefillWorkerId !== undefined) return null
+  if (request.tokenIds.length === 0 || pinsPrefill(request.routing)) return null
   const selection = pools.decode.peek(request, 'decode')
   if (selection.kind === 'refused') return null
   const byTimes = isPredicted(pools)

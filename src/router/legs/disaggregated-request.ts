@@ -20,6 +20,7 @@ import type {
   ReplySink,
   RequestHandle,
 } from '../../request/index.ts'
+import { pinsPrefill } from '../decide/pin.ts'
 import { DecodeAttempt, releaseKv } from './decode-attempt.ts'
 import type { DecodePools } from './decode-attempt.ts'
 import { planHandOver } from './hand-over-plan.ts'
@@ -199,7 +200,7 @@ export class DisaggregatedRequest implements RequestHandle {
   #prefillRefused(error: BatonError): void {
     const last = this.#failedPrefills.at(-1)
     const isGone = error.code === 'backend.worker_unavailable'
-    if (!isGone || this.#request.routing.prefillWorkerId !== undefined) this.#fail(error)
+    if (!isGone || pinsPrefill(this.#request.routing)) this.#fail(error)
     else {
       this.#fallBack(
         last === undefined ? 'no eligible prefill worker' : 'prefill failed on every worker',
@@ -213,7 +214,7 @@ export class DisaggregatedRequest implements RequestHandle {
       this.#endCancelled()
       return
     }
-    const isPinned = this.#request.routing.prefillWorkerId !== undefined
+    const isPinned = pinsPrefill(this.#request.routing)
     if (!error.row.migratable || isPinned) {
       this.#fail(error)
       return

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { buildModel, PD } from '../../../test/router/model-fixture.ts'
-import { card } from '../../../test/router/scripted-plane.ts'
+import { buildModel, PD, stored } from '../../../test/router/model-fixture.ts'
+import { card, RecordingSink, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
-import type { RoutingHints } from '../../request/index.ts'
+import type { ForwardedRequest, GenerateRequest, RoutingHints } from '../../request/index.ts'
 import type { RouterOptions } from '../configuration/router-config.ts'
 
 const [ONE, TWO, NINE] = [1, 2, 9].map(workerIdOf) as [
@@ -11,6 +11,14 @@ const [ONE, TWO, NINE] = [1, 2, 9].map(workerIdOf) as [
   ReturnType<typeof workerIdOf>,
 ]
 const AGGREGATED = [card(1), card(2)]
+const FORWARD: ForwardedRequest = {
+  method: 'POST',
+  path: '/v1/audio/speech',
+  headers: {},
+  body: new Uint8Array(0),
+  sink: { onWhole: () => undefined, onHead: () => undefined, onBytes: () => undefined },
+  errorEvent: () => '',
+}
 
 function outcome(cards: typeof AGGREGATED, routing: RoutingHints, config: RouterOptions = {}) {
   const { plane, send } = buildModel(cards, config)
@@ -63,6 +71,74 @@ describe('pins that cannot be followed are refused with 400', () => {
 
   it('a query - is checked as well', () => {
     expect(outcome(PD, { decodeWorkerId: NINE, queryOnly: true }).error?.row.httpStatus).toBe(400)
+  })
+})
+
+describe('pins of prefill for a request that runs in one leg', () => {
+  const LOGPROBS = { output: { promptLogprobs: 0 } }
+  const refusalOf = (routing: RoutingHints, more: Partial<GenerateRequest>) => {
+    const { plane, router } = buildModel(PD)
+    const sink = new RecordingSink()
+    router.service.send(request(16, routing, more), sink)
+    return { error: sink.errors[0], calls: plane.calls }
+  }
+
+  it.each([
+    [{ prefillWorkerId: ONE }, LOGPROBS, 'cannot be kept: log-probabilities of the prompt'],
+    [{ prefillDpRank: 0 }, LOGPROBS, 'cannot be kept: log-probabilities of the prompt'],
+    [{ prefillWorkerId: ONE }, { forward: FORWARD }, 'cannot be kept: forwarded as it came'],
+    [{ backendWorkerId: TWO, prefillDpRank: 0 }, {}, 'cannot be kept: `backend_instance_id` names'],
+    [{ dpRank: 3 }, { kind: 'embed' }, 'no worker has the data-parallel rank 3'],
+  ] as const)('%j - is refused', (routing, more, message) => {
+    const { error, calls } = refusalOf(routing, more)
+    expect([error?.code, calls.length]).toEqual(['request.invalid_argument', 0])
+    expect(error?.message).toContain(message)
+  })
+
+  it('the worker header for a request in one leg - needs no prefill worker', () => {
+    const { error, calls } = refusalOf({ backendWorkerId: TWO, decodeWorkerId: TWO }, LOGPROBS)
+    expect([error, calls[0]?.workerId]).toEqual([undefined, '2'])
+  })
+
+  it('a rank of prefill - short prompts are not aggregated because of it', () => {
+    const conditional = { enabled: true }
+    const firstOf = (routing: RoutingHints) => {
+      const { send, plane, router } = buildModel(PD, { conditional })
+      // The decode worker has most of the prompt.
+      router.fleet.kvEvents(TWO, stored(12))
+      send(routing)
+      return plane.call(0).workerId
+    }
+    expect(firstOf({})).toBe('2')
+    expect(firstOf({ prefillDpRank: 0 })).toBe('1')
+  })
+
+  it('a rank of prefill whose prefill fails - is not aggregated', () => {
+    const { plane, send } = buildModel(PD)
+    const { sink } = send({ prefillDpRank: 0 })
+    plane.call(0).fail('backend.engine_shutdown')
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1'])
+    expect(sink.errors[0]?.code).toBe('backend.engine_shutdown')
+  })
+
+  it('the rank of an embedding - is one of a prefill worker', () => {
+    const two = { engine: { dataParallelSize: 2 } }
+    for (let i = 0; i < 5; i++) {
+      const { plane, router } = buildModel([card(1, 'prefill', two), card(2, 'decode')])
+      const sink = new RecordingSink()
+      router.service.send(request(16, { dpRank: 1 }, { kind: 'embed' }), sink)
+      expect(sink.errors).toEqual([])
+      expect(plane.call(0).request.routing.dpRank).toBe(1)
+    }
+  })
+})
+
+describe('a rank that only another decode worker has', () => {
+  it('is refused before the prompt is computed', () => {
+    const wide = card(3, 'decode', { engine: { dataParallelSize: 2 } })
+    const { error, calls } = outcome([...PD, wide], { decodeWorkerId: TWO, dpRank: 1 })
+    expect([error?.code, calls.length]).toEqual(['request.invalid_argument', 0])
+    expect(error?.message).toContain('worker 2 has no data-parallel rank 1')
   })
 })
 

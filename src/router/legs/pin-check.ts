@@ -14,9 +14,11 @@ import { missingPin } from '../decide/pin.ts'
 interface PinScope {
   readonly prefill: KvRouter
   readonly decode: KvRouter
+  /** The pool whose ranks `dp_rank` names. */
+  readonly ranks: KvRouter
   readonly mode: RouterMode
   readonly topology: TopologyPolicy | null
-  /** Null if requests have two legs now; otherwise the reason why not. */
+  /** Null if the request has two legs; otherwise the reason why not. */
   readonly whyOneLeg: string | null
 }
 
@@ -30,9 +32,11 @@ export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | n
     unknownDecode('decode_worker_id', hints.decodeWorkerId, scope) ??
     twoDecodeWorkers(hints) ??
     prefillRefusal(hints, scope) ??
-    rankRefusal('dp_rank', hints.dpRank, decode) ??
+    rankRefusal('dp_rank', hints.dpRank, scope.ranks) ??
     (scope.whyOneLeg === null
       ? (rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) ??
+        // Before the prompt is computed, not after.
+        decode.pinnedRankFault(hints, 'decode') ??
         topologyRefusal(hints, scope))
       : null)
   )
@@ -52,7 +56,12 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
   }
   // The worker header names the worker of both legs, and a decode worker does not run prefill legs.
   const isHeader = backendWorkerId !== undefined && decodeWorkerId !== undefined
-  return isHeader || mode === 'direct' ? missingPin('prefill', mode) : null
+  if (isHeader || mode === 'direct') return missingPin('prefill', mode)
+  return prefillDpRank !== undefined &&
+    backendWorkerId !== undefined &&
+    decodeWorkerId === undefined
+    ? refused('prefill_dp_rank', 'cannot be kept: `backend_instance_id` names one worker for all')
+    : null
 }
 
 function unknownDecode(

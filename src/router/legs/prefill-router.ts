@@ -163,12 +163,16 @@ export class PrefillRouter implements RequestService {
 
   #pinRefusal(request: GenerateRequest): BatonError | null {
     const { prefill, decode, config } = this.#options
+    const isEmbed = request.kind === 'embed'
     return pinRefusal(request.routing, {
       prefill: prefill.router,
       decode: decode.router,
+      ranks: isEmbed && this.#embedsAtPrefill(request) ? prefill.router : decode.router,
       mode: config.mode,
       topology: config.topology,
-      whyOneLeg: request.kind === 'embed' ? 'an embedding has one leg' : this.#whyNot(),
+      whyOneLeg: isEmbed
+        ? 'an embedding has one leg'
+        : (this.#whyOneLeg(request) ?? this.#whyNot()),
     })
   }
 
@@ -192,15 +196,20 @@ export class PrefillRouter implements RequestService {
    * `enforceDisaggregation` does not refuse it.
    */
   #whyOneWorker(request: GenerateRequest): string | null {
-    const { forward } = request
-    if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded as it came'
-    // Prompt log-probabilities are produced by prefill, and a prefill leg does not return them.
-    if (request.output.promptLogprobs !== undefined) return 'log-probabilities of the prompt'
+    const reason = this.#whyOneLeg(request)
+    if (reason !== null) return reason
     const { backendWorkerId, prefillWorkerId, decodeWorkerId } = request.routing
     const isOne = backendWorkerId !== undefined
     return isOne && prefillWorkerId === undefined && decodeWorkerId === undefined
       ? 'pinned to one worker'
       : null
+  }
+
+  /** The reason why the request cannot be split into two legs, or null. */
+  #whyOneLeg({ forward, output }: GenerateRequest): string | null {
+    if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded as it came'
+    // Prompt log-probabilities are produced by prefill, and a prefill leg does not return them.
+    return output.promptLogprobs === undefined ? null : 'log-probabilities of the prompt'
   }
 
   #aggregate(request: GenerateRequest, sink: ReplySink, reason: string): RequestHandle {
@@ -211,12 +220,18 @@ export class PrefillRouter implements RequestService {
   /** An embedding is a prefill without decode: it goes to the prefill pool, unless the client names another worker. */
   #embed(request: GenerateRequest, sink: ReplySink): RequestHandle {
     const { prefill, decode } = this.#options
-    const { backendWorkerId, decodeWorkerId } = request.routing
-    const isPinned = backendWorkerId !== undefined || decodeWorkerId !== undefined
-    if (isPinned || this.state !== 'active') {
+    if (!this.#embedsAtPrefill(request)) {
       return decode.serve(request, 'aggregated', sink, 'embedding')
     }
-    return prefill.serve(request, 'prefill', sink, 'embedding')
+    const { dpRank } = request.routing
+    const routing =
+      dpRank === undefined ? request.routing : { ...request.routing, prefillDpRank: dpRank }
+    return prefill.serve({ ...request, routing }, 'prefill', sink, 'embedding')
+  }
+
+  #embedsAtPrefill({ routing }: GenerateRequest): boolean {
+    const isPinned = routing.backendWorkerId !== undefined || routing.decodeWorkerId !== undefined
+    return !isPinned && this.state === 'active'
   }
 
   /** Answers where both legs would run; nothing is booked and no engine is called. */
