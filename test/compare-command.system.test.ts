@@ -5,6 +5,13 @@ import { laboratoryCommands } from './laboratory-commands.ts'
 
 const { at, baton, expectRefused } = laboratoryCommands()
 
+interface Trial {
+  readonly name: string
+  readonly cost: number
+  readonly good: number
+  readonly margin: number
+}
+
 describe('baton compare, baton plan', () => {
   it('a trace from a file - the report says that seeds do not change the requests', async () => {
     await baton('workload', 'random', '--requests', '12', '--out', 'twelve.jsonl')
@@ -27,8 +34,9 @@ describe('baton compare, baton plan', () => {
     ]
     const fleets = ['--fleet', 'agg:3', '--fleet', 'prefill:1+decode:2', '--html', 'compare.html']
     const { stdout } = await baton('compare', ...load, ...policies, ...fleets)
-    const { contenders, differences, runs } = JSON.parse(stdout) as {
+    const { contenders, differences, paired, runs } = JSON.parse(stdout) as {
       contenders: { name: string }[]
+      paired: Record<string, { mean: number; pairs: number; margin: number }>[]
       differences: { rows: string[][] }
       runs: { report: { requests: number; reuse: number } }[][]
     }
@@ -43,6 +51,10 @@ describe('baton compare, baton plan', () => {
     expect(runs.map((seeds) => seeds.length)).toEqual([2, 2, 2, 2, 2, 2])
     expect(runs[0]![0]!.report.reuse).toBeGreaterThan(runs[2]![0]!.report.reuse)
     expect(differences.rows[2]![6]).toMatch(/^-\d+\.\d ± \d+\.\d %$/)
+    const reuses = [0, 2].map((i) => runs[i]!.map(({ report }) => report.reuse))
+    const mean = reuses[1]!.reduce((sum, reuse, i) => sum + reuse - reuses[0]![i]!, 0) / 2
+    expect(paired[1]).toMatchObject({ name: 'round-robin on 3 agg', reuse: { pairs: 2 } })
+    expect(paired[1]!['reuse']!.mean).toBeCloseTo(mean, 9)
     expect(readFileSync(at('compare.html'), 'utf8')).toContain('round-robin on 3 agg')
   }, 120_000)
 
@@ -88,6 +100,32 @@ describe('baton compare, baton plan', () => {
       (error: unknown) => error,
     )
     expect(none).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('no fleet within') })
+    expect(none).toMatchObject({ stdout: expect.stringContaining('relax --ttft, --tpot') })
+  }, 120_000)
+
+  it('plan - chooses among kinds of workers, as trying all of them does', async () => {
+    const load = ['workload:random,requests=60,rate=40', '--seeds', '2', '--ttft', '300']
+    const limits = [...load, '--tpot', '20', '--json', '-']
+    const kinds = ['agg:1:cost=1', 'agg:9:speed=2,cost=1.8', 'decode:1', 'prefill:1:speed=4,cost=2']
+    const said = kinds.flatMap((kind) => ['--workers', kind])
+    const { stdout } = await baton('plan', ...limits, ...said, '--max', '3')
+    const { plan } = JSON.parse(stdout) as {
+      plan: { best: Trial; trials: Trial[] }
+    }
+    const fleets = [1, 2, 3].flatMap((n) => [
+      [`agg:${n}`, n],
+      [`agg:${n}:speed=2`, 1.8 * n],
+      ...[1, 2, 3].map((d) => [`prefill:${n}:speed=4+decode:${d}`, 2 * n + d]),
+    ]) as [string, number][]
+    const all = fleets.flatMap(([fleet]) => ['--fleet', fleet])
+    const compared = await baton('compare', ...limits, ...all)
+    const { runs } = JSON.parse(compared.stdout) as { runs: { report: { good: number } }[][] }
+    const costs = fleets
+      .filter((_, i) => runs[i]!.reduce((sum, { report }) => sum + report.good, 0) / 2 >= 0.99)
+      .map(([, cost]) => cost)
+    expect(plan.best.cost).toBe(Math.min(...costs))
+    expect(plan.best.name).toBe('1 aggregated (speed=2)')
+    expect(plan.trials.every(({ good, margin }) => good >= 0 && margin >= 0)).toBe(true)
   }, 120_000)
 
   it.each([

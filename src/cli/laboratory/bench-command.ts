@@ -9,10 +9,17 @@ import { serverUrl } from '../commands/ask-server.ts'
 import { loadTrace } from './lab-cell.ts'
 import { apiKeyOf } from './lab-flags.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, progressLine, runsTable, unanswered, writeText } from './lab-output.ts'
+import {
+  checkOutputs,
+  printsTable,
+  progressLine,
+  runsTable,
+  unanswered,
+  writeText,
+} from './lab-output.ts'
 import { aboveZero, numberOf, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
-import { firstLiveModel, SILENCE_SECONDS, SILENCE_SECONDS_MAX } from './live-connection.ts'
+import { firstLiveModel, SILENCE_SECONDS, SILENCE_SECONDS_MAX } from '../live/live-connection.ts'
 import { runLiveLoad } from './live-load.ts'
 import { parseTokenRange, promptSalt } from './live-prompt.ts'
 
@@ -139,7 +146,7 @@ interface Told {
 }
 
 function tell(flags: Flags, { facts, runs, reasons }: Told): void {
-  if (flags['quiet'] !== true && flags['json'] !== '-') {
+  if (printsTable(flags)) {
     console.log(`${facts.join('\n')}\n\n${runsTable(runs)}`)
     for (const reason of reasons) console.log(reason)
   }

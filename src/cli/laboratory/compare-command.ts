@@ -11,7 +11,14 @@ import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, groupsOf, refuseDirect } from './lab-fleet.ts'
 import { withPace } from './lab-served.ts'
-import { checkOutputs, runsTable, textTable, unanswered, writeText } from './lab-output.ts'
+import {
+  checkOutputs,
+  printsTable,
+  runsTable,
+  textTable,
+  unanswered,
+  writeText,
+} from './lab-output.ts'
 import { parsePairs, saidValue, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
@@ -59,9 +66,15 @@ export async function runCompare(
   if (isShown) process.stderr.write('\r'.padEnd(80) + '\r')
   const groups = contenders.map((_, i) => runs.slice(i * seeds, (i + 1) * seeds))
   const section = differences(contenders, groups, cell.trace.workload !== undefined)
-  const facts = [...factsOf(cell, null), `${seeds} seeds, paired; the first line is the baseline`]
+  const fleets = new Set(contenders.map(({ workers }) => describeFleet(workers)))
+  const [fleet = null] = fleets.size === 1 ? fleets : []
+  const facts = [
+    ...factsOf(cell, null),
+    ...(fleet === null ? [] : [fleet]),
+    `${seeds} seeds, paired; the first line is the baseline`,
+  ]
   const firsts = groups.map((group) => group[0]!)
-  if (flags['quiet'] !== true && flags['json'] !== '-') {
+  if (printsTable(flags)) {
     console.log(facts.join('\n'))
     console.log(`\nfirst seed\n${runsTable(firsts)}`)
     console.log(`\n${section.title}\n${textTable(section.columns, section.rows)}\n${section.note}`)
@@ -69,7 +82,7 @@ export async function runCompare(
   if (typeof flags['json'] === 'string')
     writeText(
       flags['json'],
-      `${JSON.stringify({ facts, contenders, differences: section, runs: groups }, null, 2)}\n`,
+      `${JSON.stringify({ facts, contenders, differences: section, paired: pairedOf(contenders, groups), runs: groups }, null, 2)}\n`,
     )
   if (typeof flags['html'] === 'string')
     writeText(
@@ -151,10 +164,28 @@ function differences(
   }
 }
 
+/** The table of differences as numbers; shares are fractions of the baseline's mean. */
+function pairedOf(
+  contenders: readonly Contender[],
+  groups: readonly (readonly LabRun[])[],
+): readonly object[] {
+  const [baseline = []] = groups
+  return contenders.slice(1).map(({ name }, i) => ({
+    name,
+    ...Object.fromEntries(
+      METRICS.map(([metric, of]) => [
+        metric,
+        pairedDifference(baseline.map(of), groups[i + 1]!.map(of)),
+      ]),
+    ),
+  }))
+}
+
 function plain(values: readonly number[]): string {
   const { mean, margin } = meanWithMargin(values)
   const text = mean.toPrecision(4)
-  return Number.isFinite(margin) && margin > 0 ? `${text} ± ${margin.toPrecision(2)}` : text
+  const width = Number(margin.toPrecision(2))
+  return Number.isFinite(margin) && margin > 0 ? `${text} ± ${width}` : text
 }
 
 function signed({ relative, relativeMargin }: ReturnType<typeof pairedDifference>): string {

@@ -40,7 +40,8 @@ Examples:
 const PLAN_EXAMPLES = `
 Examples:
   baton plan trace.jsonl --spread --ttft 2000 --tpot 25 --good 0.99
-  baton plan workload:chat,requests=3000,rate=30 --ttft 500 --tpot 20 --kinds disaggregated --costs prefill=2,decode=1`
+  baton plan workload:chat,requests=3000,rate=30 --ttft 500 --tpot 20 --kinds disaggregated --costs prefill=2,decode=1
+  baton plan trace.jsonl --workers agg:1:cost=1 --workers agg:1:speed=2,cost=1.8`
 
 const BENCH_EXAMPLES = `
 Examples:
@@ -148,7 +149,10 @@ function addPlan(root: Command, program: LabProgram): void {
       'kinds of fleets to try: aggregated, disaggregated or both',
       'aggregated,disaggregated',
     )
-    .option('--costs <list>', 'cost of a worker of each kind: aggregated=1,prefill=1,decode=1')
+    .option(
+      '--costs <list>',
+      'cost of a worker of each role: aggregated=1,prefill=1,decode=1; cost= in a group of --workers is that of the group',
+    )
     .option('--max <n>', 'most workers of each kind', '64')
     .option('--seeds <n>', 'number of seeds; each fleet runs once per seed', '3')
     .action(async (trace: string, flags: Flags) => {

@@ -53,6 +53,12 @@ export function checkOutputs(flags: Flags, ...names: readonly string[]): void {
   }
 }
 
+/** False when standard output is for a file's content, or nothing. */
+export function printsTable(flags: Flags): boolean {
+  const outputs = ['json', 'html', 'telemetry', 'requests']
+  return flags['quiet'] !== true && outputs.every((name) => flags[name] !== '-')
+}
+
 export function writeText(path: string, text: string): void {
   if (path === '-') process.stdout.write(text)
   else writeFileSync(path, text)

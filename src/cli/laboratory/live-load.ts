@@ -8,8 +8,8 @@ import { createFleetReport, createLabRun, LoadSource, RequestLog } from '../../s
 import type { FleetGoal, LabPoint, LabRun, TraceRequest } from '../../sim/index.ts'
 import { livePrompt } from './live-prompt.ts'
 import type { LivePrompts } from './live-prompt.ts'
-import type { LiveTarget } from './live-connection.ts'
-import { askLive } from './live-request.ts'
+import type { LiveTarget } from '../live/live-connection.ts'
+import { askLive } from '../live/live-request.ts'
 
 export interface LiveLoadOptions {
   readonly name: string

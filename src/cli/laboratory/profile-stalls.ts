@@ -6,8 +6,8 @@
  * that the engine computes the prompt: one long gap per chunk. The rest of the time to the first token is
  * overhead.
  */
-import type { LiveTarget } from './live-connection.ts'
-import { askLive } from './live-request.ts'
+import type { LiveTarget } from '../live/live-connection.ts'
+import { askLive } from '../live/live-request.ts'
 
 export interface StallPoint {
   readonly tokens: number

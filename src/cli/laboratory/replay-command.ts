@@ -7,7 +7,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { pointsOf, recordCell } from './lab-cell.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, progressLine, unanswered, writeText } from './lab-output.ts'
+import { checkOutputs, printsTable, progressLine, unanswered, writeText } from './lab-output.ts'
 import { factsOf, labCell } from './lab-scene.ts'
 
 /** Exit code 1: an invariant was violated (`--check`), or no request was answered. */
@@ -21,7 +21,7 @@ export async function runReplay(
   const recorded = await recordCell(cell, progressLine(flags, 'replay'))
   const { report, log, telemetry } = recorded
   const run = createLabRun({ name: cell.name, report, log, points: pointsOf(telemetry) })
-  if (flags['quiet'] !== true && flags['json'] !== '-') {
+  if (printsTable(flags)) {
     for (const fact of factsOf(cell)) console.log(fact)
     console.log(`\n${formatFleetReport(report)}`)
   }

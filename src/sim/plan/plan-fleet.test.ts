@@ -53,6 +53,20 @@ describe('planFleet', () => {
     )
   })
 
+  it('a cost to beat - only cheaper fleets are found, and dearer aggregated ones are not tried', async () => {
+    const options = {
+      costs: { aggregated: 2, prefill: 1, decode: 1 },
+      kinds: ['aggregated', 'disaggregated'],
+      workersMax: MAX,
+      meets: ({ aggregated, prefill, decode }: FleetSize): Promise<boolean> =>
+        Promise.resolve(aggregated >= 6 || (prefill >= 3 && decode >= 4)),
+    } as const
+    expect((await planFleet({ ...options, below: 8 })).best?.cost).toBe(7)
+    const { best, trials } = await planFleet({ ...options, below: 7 })
+    expect(best).toBeNull()
+    expect(Math.max(...trials.map(({ size }) => size.aggregated))).toBe(3)
+  })
+
   it('announced trials - contain the next one, and do not change the result', async () => {
     const options = {
       costs: { aggregated: 3, prefill: 1, decode: 1 },

@@ -24,6 +24,8 @@ export interface PlanOptions {
   readonly kinds: readonly ('aggregated' | 'disaggregated')[]
   /** Most workers of each kind. */
   readonly workersMax: number
+  /** Only fleets that cost less are searched for. Default: no limit. */
+  readonly below?: number
   readonly meets: (size: FleetSize) => Promise<boolean>
   /** Number of likely next trials that are reported to `next`, the most likely first. Default 0. */
   readonly lookAhead?: number
@@ -56,13 +58,14 @@ class FleetSearch {
   }
 
   async aggregated(): Promise<void> {
-    const { workersMax } = this.#options
-    await this.#least(1, workersMax, (aggregated) => ({ aggregated, prefill: 0, decode: 0 }))
+    const { costs } = this.#options
+    const most = this.#affordable(0, costs.aggregated)
+    await this.#least(1, most, (aggregated) => ({ aggregated, prefill: 0, decode: 0 }))
   }
 
   async disaggregated(): Promise<void> {
     const { workersMax, costs } = this.#options
-    if (this.best !== null && costs.prefill + costs.decode >= this.best.cost) return
+    if (costs.prefill + costs.decode >= this.#below) return
     const size = (prefill: number, decode: number): FleetSize => ({
       aggregated: 0,
       prefill,
@@ -74,7 +77,7 @@ class FleetSearch {
     if (decodeLeast === null) return
     let decodeMost = workersMax
     for (let prefill = prefillLeast; prefill <= workersMax; prefill++) {
-      const affordable = this.#affordableDecode(prefill)
+      const affordable = this.#affordable(prefill * costs.prefill, costs.decode)
       if (affordable < decodeLeast) return
       const most = Math.min(decodeMost, affordable)
       const decode = await this.#least(decodeLeast, most, (count) => size(prefill, count))
@@ -84,15 +87,15 @@ class FleetSearch {
     }
   }
 
-  /**
-   * The largest number of decode workers with which a fleet with this many prefill workers is cheaper than the best
-   * so far.
-   */
-  #affordableDecode(prefill: number): number {
-    const { costs, workersMax } = this.#options
-    if (this.best === null) return workersMax
-    const left = this.best.cost - prefill * costs.prefill
-    const most = costs.decode === 0 ? workersMax : Math.ceil(left / costs.decode) - 1
+  get #below(): number {
+    return this.best?.cost ?? this.#options.below ?? Infinity
+  }
+
+  /** The largest number of workers of this cost that, added to the spent cost, is cheaper than the best so far. */
+  #affordable(spent: number, cost: number): number {
+    const { workersMax } = this.#options
+    const left = this.#below - spent
+    const most = cost === 0 ? (left > 0 ? workersMax : 0) : Math.ceil(left / cost) - 1
     return Math.min(workersMax, most)
   }
 
@@ -129,7 +132,7 @@ class FleetSearch {
     const trial = { size, cost, meets: await this.#options.meets(size) }
     this.#known.set(key, trial)
     this.trials.push(trial)
-    if (trial.meets && (this.best === null || cost < this.best.cost)) this.best = trial
+    if (trial.meets && cost < this.#below) this.best = trial
     return trial.meets
   }
 }
