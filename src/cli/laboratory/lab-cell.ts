@@ -97,7 +97,7 @@ export async function runCell(cell: LabCell, onProgress?: Progress): Promise<Lab
 export function pointsOf(telemetry: readonly TelemetrySample[]): LabPoint[] {
   return telemetry.map(({ atMs, queuedRequests, activeRequests, workers }) => ({
     atMs,
-    queued: queuedRequests,
+    queued: workers.reduce((sum, { queued }) => sum + queued, queuedRequests),
     active: activeRequests,
     busy:
       workers.length === 0 ? 0 : workers.reduce((sum, { busy }) => sum + busy, 0) / workers.length,

@@ -7,7 +7,7 @@ import type { DistributionSummary } from './distribution.ts'
 import type { FleetWorkerReport } from './fleet-report.ts'
 import { QUANTILES } from './lab-run.ts'
 import type { LabRun } from './lab-run.ts'
-import { escapeHtml, lineChart, SERIES_COLOURS, shortNumber } from './svg-chart.ts'
+import { escapeHtml, lineChart, SERIES_COLOURS, seriesColour, shortNumber } from './svg-chart.ts'
 
 export interface HtmlReportOptions {
   readonly title: string
@@ -27,15 +27,18 @@ export interface HtmlSection {
 
 const WORKERS_MAX = 64
 
-const STYLE = `:root{--ink:#1a1c20;--soft:#5b616b;--line:#dfe2e7;--paper:#fff;--card:#f7f8fa;--bar:#2563eb}
-@media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a0a6b0;--line:#363a42;--paper:#16181c;--card:#1e2126;--bar:#6ea0ff}}
-*{box-sizing:border-box}body{margin:0 auto;max-width:1180px;padding:28px 20px 60px;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
+const coloursOf = (mode: 0 | 1): string =>
+  SERIES_COLOURS.map((colours, i) => `;--s${i}:${colours[mode]}`).join('')
+
+const STYLE = `:root{--ink:#1a1c20;--soft:#5b616b;--line:#dfe2e7;--paper:#fff;--card:#f7f8fa;--bar:#2563eb${coloursOf(0)}}
+@media(prefers-color-scheme:dark){:root{--ink:#e8eaed;--soft:#a0a6b0;--line:#363a42;--paper:#16181c;--card:#1e2126;--bar:#6ea0ff${coloursOf(1)}}}
+*{box-sizing:border-box}body{margin:0 auto;max-width:1180px;padding:28px 20px 60px;background:var(--paper);color:var(--ink);color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}
 h1{font-size:26px;margin:0 0 4px}h2{font-size:17px;margin:34px 0 10px}p,li{color:var(--soft)}ul.facts{margin:4px 0 18px;padding-left:18px}
-.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px}.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}
+.cards{display:grid;grid-template-columns:repeat(4,1fr);gap:10px}@media(max-width:640px){.cards{grid-template-columns:repeat(2,1fr)}}.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}
 .card b{display:block;font-size:21px;font-variant-numeric:tabular-nums}.card span{color:var(--soft);font-size:12.5px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));gap:14px}.charts svg{width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px}
 svg text{font:10.5px system-ui,sans-serif;fill:var(--soft)}svg .title{font-size:13px;font-weight:600;fill:var(--ink)}svg .grid{stroke:var(--line);stroke-width:1}svg .mark{stroke:var(--soft);stroke-dasharray:4 3}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:13px}th,td{padding:5px 6px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:13px}th,td{padding:5px 6px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left;white-space:normal;min-width:110px}
 .dot{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:7px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--bar);margin-right:7px}.bad{color:#c92a2a}`
 
 export function htmlReport(options: HtmlReportOptions): string {
@@ -99,7 +102,7 @@ function summaryTable(runs: readonly LabRun[]): string {
     runs.map(({ name, report }, i) => {
       const failed = Object.values(report.failed).reduce((sum, count) => sum + count, 0)
       return [
-        `<span class="dot" style="background:${SERIES_COLOURS[i % SERIES_COLOURS.length]!}"></span>${escapeHtml(name)}`,
+        `<span class="dot" style="background:${seriesColour(i)}"></span>${escapeHtml(name)}`,
         ...three(report.ttftMs, 0),
         ...three(report.itlMs, 2),
         ...three(report.e2eMs, 0),
@@ -170,7 +173,7 @@ function timeCharts(runs: readonly LabRun[]): string {
   return `<div class="charts">${[
     over('Utilisation', 'mean over the workers', ({ busy }) => busy, true),
     over('Under way', 'requests', ({ active }) => active),
-    over("Waiting in the router's queues", 'requests', ({ queued }) => queued),
+    over('Waiting in queues', 'requests, in router and workers', ({ queued }) => queued),
   ].join('')}</div>`
 }
 

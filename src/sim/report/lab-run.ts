@@ -15,7 +15,7 @@ export const QUANTILES: readonly number[] = Array.from({ length: 101 }, (_, i) =
 export interface LabPoint {
   readonly atMs: number
   readonly active: number
-  /** Null: not known for a live server. */
+  /** In the queues of routers and workers. Null: not known for a live server. */
   readonly queued: number | null
   /** Mean over the workers, 0 to 1. Null: not known for a live server. */
   readonly busy: number | null

@@ -21,23 +21,30 @@ export interface ChartOptions {
 }
 
 const SIZE = { width: 460, height: 250, left: 52, right: 14, top: 30, bottom: 38 } as const
+/** Of series in light mode and in dark mode, where the light ones would be hard to see. */
 export const SERIES_COLOURS = [
-  '#2563eb',
-  '#e8590c',
-  '#2b8a3e',
-  '#9c36b5',
-  '#c2255c',
-  '#0b7285',
-  '#846358',
-  '#5c940d',
+  ['#2563eb', '#6ea0ff'],
+  ['#e8590c', '#ff922b'],
+  ['#2b8a3e', '#51cf66'],
+  ['#9c36b5', '#da77f2'],
+  ['#c2255c', '#f783ac'],
+  ['#0b7285', '#3bc9db'],
+  ['#846358', '#c4a69b'],
+  ['#5c940d', '#a9e34b'],
 ] as const
+
+/** The CSS variable with the colour of the series; colours repeat. */
+export function seriesColour(index: number): string {
+  return `var(--s${index % SERIES_COLOURS.length})`
+}
 
 export function lineChart(options: ChartOptions): string {
   const { title, series, xLog = false, markX } = options
   const xs = series.flatMap(({ points }) => points.map(([x]) => x)).filter(Number.isFinite)
   const ys = series.flatMap(({ points }) => points.map(([, y]) => y)).filter(Number.isFinite)
   const x = axis(xs, xLog, SIZE.left, SIZE.width - SIZE.right)
-  const top = options.yMax ?? niceMax(Math.max(0, ...ys))
+  const rows = rowsOf(options.yMax ?? null, Math.max(0, ...ys))
+  const top = rows.at(-1)!
   const y = (value: number): number =>
     SIZE.height - SIZE.bottom - (value / top) * (SIZE.height - SIZE.top - SIZE.bottom)
   const lines = series.map(({ points, name }, i) => {
@@ -45,8 +52,9 @@ export function lineChart(options: ChartOptions): string {
       .filter(([px, py]) => Number.isFinite(px) && Number.isFinite(py))
       .map(([px, py], at) => `${at === 0 ? 'M' : 'L'}${x.at(px).toFixed(1)} ${y(py).toFixed(1)}`)
       .join('')
-    const colour = SERIES_COLOURS[i % SERIES_COLOURS.length]!
-    return `<path d="${path}" fill="none" stroke="${colour}" stroke-width="1.8"><title>${escapeHtml(name)}</title></path>`
+    // A repeated colour is dashed.
+    const dashes = i < SERIES_COLOURS.length ? '' : ' stroke-dasharray="6 3"'
+    return `<path d="${path}" fill="none" style="stroke:${seriesColour(i)}" stroke-width="1.8"${dashes}><title>${escapeHtml(name)}</title></path>`
   })
   const mark =
     markX === undefined || markX < x.from || markX > x.to
@@ -55,12 +63,15 @@ export function lineChart(options: ChartOptions): string {
   return [
     `<svg viewBox="0 0 ${SIZE.width} ${SIZE.height}" role="img" aria-label="${escapeHtml(title)}">`,
     `<text class="title" x="${SIZE.left}" y="16">${escapeHtml(title)}</text>`,
-    gridOf(options, x, top, y),
+    gridOf(options, x, rows, y),
     mark,
     ...lines,
     '</svg>',
   ].join('')
 }
+
+/** A logarithmic axis with at most this many decades has labels at 2 and 5, too. */
+const LABELLED_DECADES = 2.5
 
 interface Axis {
   readonly from: number
@@ -77,7 +88,9 @@ function axis(values: readonly number[], isLog: boolean, left: number, right: nu
     const from = 10 ** Math.floor(Math.log10(low))
     const to = Math.max(10 * from, 10 ** Math.ceil(Math.log10(high)))
     const span = Math.log10(to / from)
-    const ticks = Array.from({ length: Math.round(span) + 1 }, (_, i) => from * 10 ** i)
+    const decades = Array.from({ length: Math.round(span) + 1 }, (_, i) => from * 10 ** i)
+    const between = span > LABELLED_DECADES ? [] : decades.flatMap((tick) => [2 * tick, 5 * tick])
+    const ticks = [...decades, ...between.filter((tick) => tick < to)]
     const at = (value: number): number =>
       left + (Math.log10(Math.max(value, from) / from) / span) * (right - left)
     return { from, to, ticks, at }
@@ -90,12 +103,17 @@ function axis(values: readonly number[], isLog: boolean, left: number, right: nu
   return { from: low, to, ticks, at }
 }
 
-function gridOf(options: ChartOptions, x: Axis, top: number, y: (value: number) => number): string {
+function gridOf(
+  options: ChartOptions,
+  x: Axis,
+  levels: readonly number[],
+  y: (value: number) => number,
+): string {
   const { xName, yName, xText = shortNumber, yText = shortNumber } = options
   const bottom = SIZE.height - SIZE.bottom
-  const rows = [0, 0.25, 0.5, 0.75, 1].map((share) => {
-    const at = y(share * top).toFixed(1)
-    return `<line class="grid" x1="${SIZE.left}" x2="${SIZE.width - SIZE.right}" y1="${at}" y2="${at}"/><text x="${SIZE.left - 6}" y="${at}" text-anchor="end" dy="3">${yText(share * top)}</text>`
+  const rows = levels.map((level) => {
+    const at = y(level).toFixed(1)
+    return `<line class="grid" x1="${SIZE.left}" x2="${SIZE.width - SIZE.right}" y1="${at}" y2="${at}"/><text x="${SIZE.left - 6}" y="${at}" text-anchor="end" dy="3">${yText(level)}</text>`
   })
   const columns = x.ticks.map((tick) => {
     const at = x.at(tick).toFixed(1)
@@ -116,10 +134,12 @@ function trimmed(value: number): string {
   return Number(value.toPrecision(3)).toString()
 }
 
-function niceMax(value: number): number {
-  if (value <= 0) return 1
-  const step = niceStep(value / 4)
-  return Math.ceil(value / step) * step
+/** The levels of the horizontal lines, from 0 to the top of the chart. */
+function rowsOf(top: number | null, highest: number): readonly number[] {
+  if (top !== null) return [0, 0.25, 0.5, 0.75, 1].map((share) => share * top)
+  const step = highest <= 0 ? 1 : niceStep(highest / 4)
+  const count = Math.max(1, Math.ceil(highest / step))
+  return Array.from({ length: count + 1 }, (_, i) => i * step)
 }
 
 function niceStep(raw: number): number {
