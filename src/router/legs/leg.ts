@@ -117,8 +117,7 @@ export class Leg implements ReplySink, RequestHandle {
       return
     }
     if (chunk.finish !== undefined) {
-      // A prefill worker may end with a hand-over and no token.
-      if (!this.#started && this.#start !== null) this.#reportPhases()
+      if (!this.#started) this.#endWithoutToken()
       this.#usageTokens = chunk.usage?.completionTokens ?? null
       this.#compare(chunk)
       this.#end(null)
@@ -175,6 +174,13 @@ export class Leg implements ReplySink, RequestHandle {
     this.#reportPhases()
     if (selection.phase === 'prefill' || this.#cancelled !== null) return
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
+  }
+
+  /** A prefill worker may end with a hand-over and no token: then its end shows how long the prefill took. */
+  #endWithoutToken(): void {
+    const { router, booking, selection } = this.#parts
+    if (selection.phase === 'prefill' && this.#cancelled === null) router.prefillDone(booking)
+    if (this.#start !== null) this.#reportPhases()
   }
 
   /**

@@ -27,7 +27,7 @@ describe('conditional disaggregation by predicted times on a fleet', () => {
     expect(times.ttftMs).toBeLessThan(1.01 * apart.ttftMs)
     expect(times.e2eMs).toBeLessThan(0.8 * byLength.e2eMs)
     expect(times.e2eMs).toBeLessThan(1.03 * apart.e2eMs)
-    expect(times.aggregated).toBeGreaterThan(10)
+    expect(times.aggregated).toBeGreaterThan(0)
     expect(byLength.aggregated).toBeGreaterThan(2 * times.aggregated)
   })
 

@@ -62,6 +62,27 @@ describe('cost: time - a worker whose real times drift from the predictions', ()
   })
 })
 
+describe('cost: time - prefill workers, which send no token', () => {
+  it('their speeds are learned - predictions are close, and a slow one gets fewer prompts', async () => {
+    const { report, routers } = await recordFleet({
+      workers: [
+        { mode: 'prefill', count: 3 },
+        { mode: 'prefill', count: 1, engine: { speedupRatio: 0.25 } },
+        { mode: 'decode', count: 2 },
+      ],
+      trace: promptsOf(500, 15),
+      router: { cost: 'time', deadlines: { overloadWaitMs: 0 } },
+      settle,
+    })
+    expect(report.completed).toBe(500)
+    const { prefill } = routers[0]!
+    expect(prefill.ttftError).toBeLessThan(0.5)
+    expect(prefill.predictionsOff).toBe(false)
+    const [first, second, third, slow] = report.workers.map(({ requests }) => requests)
+    expect(slow).toBeLessThan(0.5 * Math.min(first!, second!, third!))
+  })
+})
+
 describe('cost: time - unknown workers', () => {
   it('a worker that joins a busy fleet - is tried at once and gets its share, not everything', async () => {
     const { log, report } = await recordFleet({
