@@ -254,6 +254,25 @@ describe('overload', () => {
     expect(router.refusalAtOnce({})).toBeNull()
   })
 
+  it('requests wait long - fewer are queued inside the workers, none is refused', () => {
+    const { send, pool, clock, plane } = fleet(1, { engineQueue: 4 })
+    const all = Array.from({ length: 30 }, () => send())
+    expect(plane.calls.length).toBe(2 + 4)
+    for (let i = 0; i < 24; i++) {
+      clock.advance(100)
+      plane.call(i).finish()
+      all.push(send())
+    }
+    // Two start within half of 350 ms.
+    expect(plane.calls.length).toBe(24 + 2 + 2)
+    for (let i = 24; i < 54; i++) {
+      clock.advance(100)
+      plane.call(i).finish()
+    }
+    expect(all.every(({ sink }) => sink.errors.length === 0)).toBe(true)
+    expect(pool().queuedRequests).toBe(0)
+  })
+
   it('a burst - is worked off', () => {
     const { send, pool, clock, plane } = fleet(1)
     const all = Array.from({ length: 60 }, () => send())

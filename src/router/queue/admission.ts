@@ -34,6 +34,8 @@ const RETRY_MS_DEFAULT = 1000
 const RETRY_MS_MAX = 30_000
 /** A request without a goal is ordered as if it had to start within this time, or within half of its queue deadline. */
 const PATIENCE_MS = 10_000
+/** Requests that waited this many times the wait of an overload have waited long. */
+const LONG_WAITS = 2
 /** At least one request may always be queued. */
 const LINE_MIN = 1
 /** Under overload: share of the allowed wait that requests may spend in the engine's own queue. */
@@ -205,17 +207,28 @@ export class Admission {
     return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
   }
 
-  #hasWaited(nowMs: number): boolean {
-    if (this.#queue.requests === 0) return false
-    return this.#lastWaitMs >= WAITED_MS || nowMs - this.#stillSinceMs >= WAITED_MS
+  /** The same where requests wait long although no overload was detected. */
+  #workOfLongWait(nowMs: number): number | null {
+    const { overloadWaitMs } = this.#router.config.deadlines
+    if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
+    return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
   }
 
-  /** Limits the engines' own queues: several requests ahead on a slow engine would exceed the intended wait. */
+  #hasWaited(nowMs: number, ms: number): boolean {
+    if (this.#queue.requests === 0) return false
+    return this.#lastWaitMs >= ms || nowMs - this.#stillSinceMs >= ms
+  }
+
+  /**
+   * Limits the engines' own queues: several requests ahead on a slow engine would exceed the intended wait. Also where
+   * requests wait long without an overload: other frontends may have detected it and lowered their limit. This one
+   * would keep the places that they leave, so that its own excess stays too small to be detected and its queue grows.
+   */
   #boundEngines(nowMs: number): void {
-    const work = this.#workOf(nowMs)
+    const work = this.#workOf(nowMs) ?? this.#workOfLongWait(nowMs)
     const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(this.#router.rankCount, 1)
     const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
-    const hasWaited = this.#hasWaited(nowMs)
+    const hasWaited = this.#hasWaited(nowMs, WAITED_MS)
     this.#next?.judge.setAwaited(hasWaited)
     this.#router.judge.boundEngineQueue(max, hasWaited)
   }

@@ -71,6 +71,9 @@ function percentile(values: readonly number[], p: number): number {
 const ttftOf = (rows: readonly RequestRow[]): number[] =>
   rows.filter(({ code }) => code === null).map(({ ttftMs }) => ttftMs)
 
+/** By number of frontends. */
+const ONE_SIDED: Record<number, readonly number[]> = { 2: [101, 108, 8], 4: [6, 7] }
+
 describe.each([
   ['time', 'aggregated', 1, 40],
   ['time', 'aggregated', 2, 40],
@@ -150,12 +153,13 @@ describe.each([
       }
     }, 240_000)
 
-    // With two frontends and these seeds one had noticed the overload and yielded its places to the other.
-    it.runIf(cost === 'time' && frontends === 2 && outputTokens === 160)(
+    // With these seeds all frontends but one had noticed the overload and yielded their places to it.
+    const seeds = shape === 'aggregated' && cost === 'time' ? ONE_SIDED[frontends] : undefined
+    it.runIf(seeds !== undefined && (frontends === 4 || outputTokens === 160))(
       'no frontend keeps the places that another one leaves free because of the overload',
       async () => {
         const calm = await measure()
-        for (const seed of [101, 108]) {
+        for (const seed of seeds ?? []) {
           expect(await overload(calm, 2, seed), `seed ${seed}`).toBeLessThan(2)
         }
       },
