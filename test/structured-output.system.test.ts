@@ -287,7 +287,7 @@ describe('structured output of the bundled model', () => {
     ['multipleOf', { type: 'number', multipleOf: 0.3 }],
     ['minProperties', { type: 'object', minProperties: 2 }],
     ['oneOf', { oneOf: [{ type: 'integer' }, { minimum: 2 }] }],
-    ['pattern', { type: 'object', properties: { a: { type: 'string', pattern: '(?=a)' } } }],
+    ['pattern', { type: 'object', properties: { a: { type: 'string', pattern: '\\ba' } } }],
   ])(
     'a schema with an unsupported keyword - is refused with its name, %s',
     async (named, schema) => {

@@ -241,7 +241,7 @@ describe('tools', () => {
 })
 
 describe('shapes that no grammar can express', () => {
-  const pattern = { type: 'string', pattern: '(?=a)' }
+  const pattern = { type: 'string', pattern: '\\ba' }
   const json_schema = {
     name: 'x',
     strict: true,
@@ -307,7 +307,7 @@ describe('shapes that no grammar can express', () => {
         max_tokens: 9,
         output_config: { format: { type: 'json_schema', schema: json_schema.schema } },
       },
-      'response_format: pattern',
+      'output_config.format: pattern',
     ],
   ])(
     '%s without strict - enforced as far as possible, and a header lists the rest',
@@ -325,6 +325,34 @@ describe('shapes that no grammar can express', () => {
       expect((await plain.chat({})).headers['x-baton-relaxed']).toBeUndefined()
     },
   )
+
+  it('tools beside a response format - the header lists the keywords of both', async () => {
+    const runtimeData = { tool_call_parser: 'hermes' }
+    const engine = { features: ['guided', 'gbnf'] as const, runtimeData }
+    const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+    const parameters = { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } }
+    const schema = { type: 'object', ключ: 1, if: {} }
+    const { status, headers } = await it_.chat({
+      tools: [{ type: 'function', function: { name: 'f', parameters } }],
+      response_format: { type: 'json_schema', json_schema: { name: 'x', schema } },
+    })
+    const relaxed = 'response_format: unknown, if; tools: uniqueItems'
+    expect([status, headers['x-baton-relaxed']]).toEqual([200, relaxed])
+  })
+
+  it('one forced tool - the strictness of the others does not count', async () => {
+    const engine = { features: ['guided', 'gbnf'] as const }
+    const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+    const loose = {
+      type: 'function',
+      function: { name: 'g', parameters: { not: { type: 'null' } } },
+    }
+    const exact = { type: 'function', function: { name: 'f', strict: true, parameters: {} } }
+    const ask = async (choice: unknown): Promise<unknown> =>
+      (await it_.chat({ tools: [loose, exact], tool_choice: choice })).status
+    expect(await ask({ type: 'function', function: { name: 'g' } })).toBe(200)
+    expect(await ask('required')).toBe(400)
+  })
 
   it.each<[string, boolean]>([
     ['{"name": "wea', false],

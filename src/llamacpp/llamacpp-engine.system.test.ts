@@ -216,7 +216,7 @@ describe('LlamaCppEngine', () => {
         'request.invalid_argument',
       )
     }
-    const regex = { kind: 'regex', pattern: '(?=a)' } as const
+    const regex = { kind: 'regex', pattern: '\\ba' } as const
     expect(await codeOf(collect(engine, requestOf({ sampling: { guided: regex } })))).toBe(
       'request.unsupported_parameter',
     )

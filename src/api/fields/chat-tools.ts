@@ -77,7 +77,7 @@ export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string 
 export interface OfferedTools {
   readonly tools: readonly ChatTool[]
   readonly toolChoice: ToolChoice
-  /** True if some tool requires that its schema is enforced exactly (`strict`). */
+  /** True if a tool that may be called requires that its schema is enforced exactly (`strict`). */
   readonly isStrict: boolean
   /** Names of the tools with text input. */
   readonly customTools: ReadonlySet<string>
@@ -96,10 +96,16 @@ export function toolsOf({ tools = [], tool_choice: choice }: ToolFields): Offere
     ? allowed(tools, choice.allowed_tools.tools.map(nameOf))
     : tools
   const custom = offered.filter(({ type }) => type === 'custom').map(toolName)
+  const toolChoice = toolChoiceOf(tools.map(toolName), choice)
   return {
     tools: offered.map(chatTool),
-    toolChoice: toolChoiceOf(tools.map(toolName), choice),
-    isStrict: offered.some((tool) => tool.type === 'function' && tool.function.strict === true),
+    toolChoice,
+    isStrict: offered.some(
+      (tool) =>
+        tool.type === 'function' &&
+        tool.function.strict === true &&
+        (typeof toolChoice === 'string' || toolChoice.name === tool.function.name),
+    ),
     customTools: custom.length === 0 ? NO_NAMES : new Set(custom),
   }
 }

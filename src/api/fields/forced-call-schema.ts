@@ -25,6 +25,9 @@ const NO_PARAMETERS = { type: 'object', additionalProperties: false }
 /** Keywords whose values are data, not schemas. */
 const DATA = new Set(['enum', 'const', 'default', 'examples', 'example'])
 
+/** Keywords whose keys are names of the client, not keywords: a property may be called `default`. */
+const NAMES = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
+
 /** Adjusts `$ref` pointers of a schema that is embedded in another one. */
 function withRefsUnder(place: string, schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((entry) => withRefsUnder(place, entry))
@@ -32,7 +35,14 @@ function withRefsUnder(place: string, schema: unknown): unknown {
   return Object.fromEntries(
     Object.entries(schema).map(([key, value]) => {
       if (DATA.has(key)) return [key, value]
-      const isPointer = key === '$ref' && typeof value === 'string' && value.startsWith('#')
+      if (NAMES.has(key) && isRecord(value)) {
+        const named = Object.entries(value).map(([name, each]) => [
+          name,
+          withRefsUnder(place, each),
+        ])
+        return [key, Object.fromEntries(named)]
+      }
+      const isPointer = key === '$ref' && typeof value === 'string' && /^#(\/|$)/.test(value)
       return [key, isPointer ? place + value.slice(1) : withRefsUnder(place, value)]
     }),
   )

@@ -6,6 +6,7 @@ import type { ChatCall } from './chat-request.ts'
 import { invalid, STOPS_MAX } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { withFormatField } from '../fields/renamed-fault.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
 
@@ -126,7 +127,9 @@ export function parseAnthropicMessages(body: Record<string, unknown>): ChatCall 
   refuseThread(own)
   const fields = checked(anthropicMessagesSchema, own)
   const thinking = fields.thinking?.type === 'enabled' ? fields.thinking.budget_tokens : undefined
-  return parseChatRequest({
+  const format = fields.output_config?.format ?? fields.output_format
+  const isInConfig = fields.output_config?.format != null
+  const chat = parseChatRequest({
     ...promptBody(fields),
     ...given({
       max_tokens: fields.max_tokens,
@@ -135,13 +138,14 @@ export function parseAnthropicMessages(body: Record<string, unknown>): ChatCall 
       top_k: fields.top_k,
       stop: fields.stop_sequences?.length === 0 ? undefined : fields.stop_sequences,
       stream: fields.stream,
-      response_format: responseFormat(fields.output_config?.format ?? fields.output_format),
+      response_format: responseFormat(format),
     }),
     nvext: {
       ...given({ max_thinking_tokens: thinking }),
       ...(own['nvext'] as object | undefined),
     },
   })
+  return withFormatField(chat, isInConfig ? 'output_config.format' : 'output_format')
 }
 
 export function parseAnthropicCount(body: Record<string, unknown>): ChatCall {

@@ -11,7 +11,7 @@ import { nameInSpace, offeredTools, toolSchema } from '../fields/offered-tools.t
 import type { OwnTool, ToolPlace } from '../fields/offered-tools.ts'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
-import { withFieldNames } from '../fields/renamed-fault.ts'
+import { withFieldNames, withFormatField } from '../fields/renamed-fault.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema, metadataSchema } from '../fields/record-schema.ts'
@@ -195,7 +195,12 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   )
   const custom = tools.filter(({ type }) => type === 'custom')
   const customTools = new Set(custom.map(({ name }) => name))
-  return { chat: withOwnName(chat), echo: echoOf(fields), customTools, toolPlaces }
+  return {
+    chat: withFormatField(chat, 'text.format'),
+    echo: echoOf(fields),
+    customTools,
+    toolPlaces,
+  }
 }
 
 const OWN_NAMES: Readonly<Record<string, string>> = {
@@ -209,13 +214,6 @@ function ownName(param: string, places: readonly Place[]): string {
   const place = places[Number(index)]
   if (place === undefined) return OWN_NAMES[param] ?? param
   return place.at + (place.isOutput ? rest.replace('.content', '.output') : rest)
-}
-
-/** `response_format` has another name in this API, which error messages should use. */
-function withOwnName(chat: ChatCall): ChatCall {
-  const { guided } = chat.sampling
-  if (guided?.field !== 'response_format') return chat
-  return { ...chat, sampling: { ...chat.sampling, guided: { ...guided, field: 'text.format' } } }
 }
 
 function refuseState(body: Record<string, unknown>): void {

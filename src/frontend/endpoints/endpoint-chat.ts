@@ -30,7 +30,8 @@ export function chatJob(
       call.sampling.guided === undefined
         ? chatParser(call, text, model, prompt)
         : guidedParser(call, text, model, prompt),
-    guided: (guided, text, model, prompt) => guidedForModel(guided, call, text, model, prompt),
+    guided: (guided, text, model, prompt, relaxed) =>
+      guidedForModel(guided, call, text, model, prompt, relaxed),
     drawableCalls: (text, model, prompt) => drawableCalls(call, text, model, prompt),
     thinkingLimit: (text, model, prompt) => chatThinkingLimit(call, text, model, prompt),
     nextTurn: async (answer, text, offLoop) =>

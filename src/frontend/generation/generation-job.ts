@@ -46,12 +46,16 @@ export interface GenerationJob<Call extends GenerationOptions> {
   forgetPrompt?(): void
   /** Called once per choice. */
   parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
-  /** The form of guided output for this model; called only when guided output was requested. */
+  /**
+   * The form of guided output for this model; called only when guided output was requested. Keywords of tools that are
+   * not enforced are added to `relaxed`.
+   */
   guided?(
     guided: GuidedDecoding,
     text: ModelText,
     model: ServedModel,
     prompt: PreparedPrompt,
+    relaxed: Set<string>,
   ): GuidedDecoding
   /** The grammar of calls that may replace an answer; called only for an engine that draws calls at random. */
   drawableCalls?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): string | undefined

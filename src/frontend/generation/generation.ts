@@ -53,6 +53,7 @@ export async function generate<Call extends GenerationOptions>(
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
   const relaxed = refuseUnwritable(job.call, model.features)
+  const relaxedTools = new Set<string>()
   // Prompt log-probabilities are computed by decode workers alone, which have a queue of their own.
   const isScored = job.call.output.promptLogprobs !== undefined
   const refusal = isScored ? null : model.router.refusalAtOnce(routing)
@@ -65,7 +66,7 @@ export async function generate<Call extends GenerationOptions>(
   const requests = workerRequests({
     requestId: record.requestId,
     model: model.name,
-    call: withGuided(job, text, model, prompts),
+    call: withGuided(job, text, model, prompts, relaxedTools),
     prompts,
     text,
     contextLength: model.contextLength,
@@ -89,7 +90,9 @@ export async function generate<Call extends GenerationOptions>(
     prompts,
     text,
   }).answer()
-  return relaxed === null ? reply : { ...reply, headers: { ...reply.headers, ...relaxed } }
+  const ignored = [...relaxed, ...ignoredText('tools', relaxedTools)]
+  if (ignored.length === 0) return reply
+  return { ...reply, headers: { ...reply.headers, 'x-baton-relaxed': ignored.join('; ') } }
 }
 
 /** Undefined: the client sets no limit, and the context length is far above the length of most answers. */
@@ -108,12 +111,15 @@ function outputMost(
 function refuseUnwritable(
   { sampling: { guided } }: GenerationOptions,
   features: readonly EngineFeature[] | undefined,
-): HttpReply['headers'] | null {
-  if (guided === undefined || features?.includes('gbnf') !== true) return null
+): readonly string[] {
+  if (guided === undefined || features?.includes('gbnf') !== true) return []
   const relaxed = new Set<string>()
   guidedGrammar(guided, relaxed)
-  if (relaxed.size === 0) return null
-  return { 'x-baton-relaxed': `${guided.field ?? 'guided'}: ${[...relaxed].join(', ')}` }
+  return ignoredText(guided.field ?? 'guided', relaxed)
+}
+
+function ignoredText(field: string, keywords: ReadonlySet<string>): readonly string[] {
+  return keywords.size === 0 ? [] : [`${field}: ${[...keywords].join(', ')}`]
 }
 
 /** The shape of the output, with the text that this model writes before it or instead of it. */
@@ -122,11 +128,12 @@ function withGuided<Call extends GenerationOptions>(
   text: ModelText,
   model: ServedModel,
   [prompt]: readonly PreparedPrompt[],
+  relaxed: Set<string>,
 ): Call {
   const { call } = job
   const { guided } = call.sampling
   if (guided === undefined || prompt === undefined) return call
-  const shape = job.guided?.(guided, text, model, prompt) ?? guided
+  const shape = job.guided?.(guided, text, model, prompt, relaxed) ?? guided
   return { ...call, sampling: { ...call.sampling, guided: withoutExactIntegers(shape, model) } }
 }
 

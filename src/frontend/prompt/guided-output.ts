@@ -59,19 +59,23 @@ function thoughtForm(
   return form === null || form.isInside || !isAtOnce || isThinkingOn(call) ? form : null
 }
 
-/** The constraint for the engine: the requested shape, with what may come before it or instead. */
+/**
+ * The constraint for the engine: the requested shape, with what may come before it or instead. Keywords of the tools'
+ * schemas that no grammar can express are added to `relaxed`.
+ */
 export function guidedForModel(
   guided: GuidedDecoding,
   call: ChatCall,
   text: ModelText,
   model: ServedModel,
   prompt: PreparedPrompt,
+  relaxed: Set<string>,
 ): GuidedDecoding {
   const form = guidedForm(call, outputFormatOf(text, model), model, prompt)
   if (form === null) return guided
   const schema = forcedCallSchema(call.tools)
   const toolCall = form.calls.some(({ isJson }) => isJson)
-    ? guidedGrammar({ kind: 'json-schema', schema, isRelaxed: true, field: 'tools' })
+    ? guidedGrammar({ kind: 'json-schema', schema, isRelaxed: true, field: 'tools' }, relaxed)
     : ''
   const gbnf = modelOutputGrammar(guidedGrammar(guided), toolCall, form)
   return { kind: 'grammar', gbnf, ...(guided.field === undefined ? {} : { field: guided.field }) }

@@ -4,7 +4,7 @@
  *
  * Throws `request.invalid_argument` for what llama.cpp also rejects: a missing rule, an unterminated literal.
  */
-import { invalid } from '../grammar/grammar-refusal.ts'
+import { invalid } from './grammar-refusal.ts'
 
 export type GbnfNode =
   | {

@@ -3,7 +3,8 @@
  *
  * The text always ends: beyond the wanted length, and at great depth, only the shortest alternatives are taken.
  */
-import { invalid } from '../grammar/grammar-refusal.ts'
+import { invalid } from './grammar-refusal.ts'
+import { heightOf, heightsOf } from './gbnf-heights.ts'
 import { parseGbnf } from './gbnf-syntax.ts'
 import type { GbnfNode } from './gbnf-syntax.ts'
 
@@ -32,6 +33,7 @@ class GrammarWriter {
     this.#random = random
     this.#lengthWanted = lengthWanted
     this.#heights = heightsOf(rules)
+    if (!this.#heights.has('root')) throw invalid('the grammar is invalid: it has no finite text')
   }
 
   text(): string {
@@ -99,35 +101,4 @@ class GrammarWriter {
 function firstOutside(isIn: (code: number) => boolean): number {
   for (let code = 0xa1; code < 0x3000; code++) if (!isIn(code)) return code
   throw invalid('the grammar is invalid: a character class is empty')
-}
-
-/** The minimum depth of a text of each rule; Infinity: the rule never ends. */
-function heightsOf(rules: ReadonlyMap<string, GbnfNode>): ReadonlyMap<string, number> {
-  const heights = new Map<string, number>()
-  for (let isChanged = true; isChanged;) {
-    isChanged = false
-    for (const [name, node] of rules) {
-      const height = 1 + heightOf(node, heights)
-      if (height >= (heights.get(name) ?? Infinity)) continue
-      heights.set(name, height)
-      isChanged = true
-    }
-  }
-  if (!heights.has('root')) throw invalid('the grammar is invalid: it has no finite text')
-  return heights
-}
-
-function heightOf(node: GbnfNode, heights: ReadonlyMap<string, number>): number {
-  switch (node.kind) {
-    case 'class':
-      return 1
-    case 'rule':
-      return heights.get(node.name) ?? Infinity
-    case 'sequence':
-      return node.parts.reduce((sum, part) => sum + heightOf(part, heights), 0)
-    case 'choice':
-      return Math.min(...node.options.map((option) => heightOf(option, heights)))
-    case 'repeat':
-      return node.least === 0 ? 0 : node.least * heightOf(node.part, heights)
-  }
 }

@@ -4,7 +4,7 @@
  * Only the answer and the JSON of a call are constrained. So a reasoning model can think first, and a model with
  * tools can call one before it answers.
  */
-import { gbnfText } from '../grammar/json-gbnf.ts'
+import { gbnfText } from './gbnf-literal.ts'
 import { textUntil } from './text-until.ts'
 
 export interface ThoughtForm {

@@ -1,11 +1,16 @@
 /** Builds the grammar (GBNF) for a request with structured output. */
 import { BatonError } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
-import { checkGbnf } from './gbnf-limits.ts'
-import { anyJsonGbnf, gbnfText } from './json-gbnf.ts'
+import { checkGbnf } from '../gbnf/gbnf-limits.ts'
+import { gbnfText } from '../gbnf/gbnf-literal.ts'
+import { invalid } from '../gbnf/grammar-refusal.ts'
+import { automatonGbnf } from '../regex/automaton-gbnf.ts'
+import { RegexBudget } from '../regex/regex-budget.ts'
+import { RegexLanguages } from '../regex/regex-language.ts'
+import { anyJsonGbnf } from './json-gbnf.ts'
 import { jsonSchemaToGbnf } from './json-schema-gbnf.ts'
-import { regexGbnf } from './regex-gbnf.ts'
-import { parseRegex } from './regex-syntax.ts'
+import { regexGbnf } from '../regex/regex-gbnf.ts'
+import { hasLook, parseRegex, readRegex } from '../regex/regex-syntax.ts'
 
 /**
  * Throws `request.unsupported_parameter` for constraints that cannot be enforced, `request.invalid_argument` for
@@ -14,7 +19,7 @@ import { parseRegex } from './regex-syntax.ts'
 export function guidedGrammar(guided: GuidedDecoding, relaxed = new Set<string>()): string {
   try {
     const gbnf = grammarOf(guided, relaxed)
-    checkGbnf(gbnf)
+    if (guided.kind !== 'json-schema') checkGbnf(gbnf)
     return gbnf
   } catch (thrown) {
     if (!(thrown instanceof BatonError) || guided.field === undefined) throw thrown
@@ -36,6 +41,15 @@ function grammarOf(guided: GuidedDecoding, relaxed: Set<string>): string {
     case 'grammar':
       return guided.gbnf
     case 'regex':
-      return `root ::= ${regexGbnf(parseRegex(guided.pattern), 'plain')}\n`
+      return patternGbnf(guided.pattern)
   }
+}
+
+function patternGbnf(pattern: string): string {
+  const regex = readRegex(pattern)
+  if (!hasLook(regex)) return `root ::= ${regexGbnf(parseRegex(pattern), 'plain')}\n`
+  const languages = new RegexLanguages(new RegexBudget())
+  const rules = automatonGbnf(languages, languages.whole(regex), 'root', 'plain')
+  if (rules === null) throw invalid('no text matches the pattern')
+  return rules
 }

@@ -1,36 +1,37 @@
-/** The property names of an object schema: named properties, and constraints on additional names. */
-import { exactJson } from '../../base/index.ts'
-import { unsupported } from './grammar-refusal.ts'
+/** The property names of an object schema: what a named property has to be. */
 import { listOf } from './json-schema-list.ts'
+import { isValidLiteral } from './json-schema-literal.ts'
+import { schemaOfName } from './json-schema-merge.ts'
 import { isSchema } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
-import { countBound } from './string-gbnf.ts'
+import type { SchemaContext } from './schema-context.ts'
 
-/** The properties that the schema defines, plus required ones that it does not define. */
-export function propertiesOf(schema: Schema): ReadonlyMap<string, unknown> {
-  const properties = new Map(
-    Object.entries(isSchema(schema['properties']) ? schema['properties'] : {}),
+/**
+ * The properties that the schema defines, plus required ones that it does not define, with all that holds for them.
+ * `false`: the schema does not allow the name. `names` is the flattened `propertyNames`.
+ */
+export function propertiesOf(
+  schema: Schema,
+  names: Schema | boolean,
+  context: SchemaContext,
+): ReadonlyMap<string, unknown> {
+  const defined = isSchema(schema['properties']) ? Object.keys(schema['properties']) : []
+  const required = listOf(schema['required'] ?? [], 'required').map(String)
+  return new Map(
+    [...new Set([...defined, ...required])].map((name) => [
+      name,
+      isAllowed(name, names, context) && schemaOfName(schema, name, context),
+    ]),
   )
-  for (const key of listOf(schema['required'] ?? [], 'required').map(String)) {
-    if (!properties.has(key)) properties.set(key, schema['additionalProperties'] ?? true)
-  }
-  return properties
 }
 
-/** If there are named properties, no others are allowed: one could repeat a named property with an invalid value. */
-export function refuseOtherNames(
-  schema: Schema,
-  properties: ReadonlyMap<string, unknown>,
-  required: ReadonlySet<string>,
-): void {
-  const least = countBound(schema, 'minProperties') ?? 0
-  const most = countBound(schema, 'maxProperties') ?? Infinity
-  if (least > required.size) throw unsupported("'minProperties' beyond the required ones")
-  if (most < properties.size) throw unsupported("'maxProperties' below the named ones")
-  if ('patternProperties' in schema) throw unsupported("'patternProperties' beside 'properties'")
-  const names = schema['propertyNames'] ?? true
-  const isAnyText = names === true || exactJson(names) === '{"type":"string"}'
-  const keys = isSchema(names) && Array.isArray(names['enum']) ? names['enum'] : null
-  const areListed = keys !== null && [...properties.keys()].every((key) => keys.includes(key))
-  if (!isAnyText && !areListed) throw unsupported("'propertyNames' beside 'properties'")
+function isAllowed(name: string, names: Schema | boolean, context: SchemaContext): boolean {
+  if (typeof names === 'boolean') return names
+  const isValid = isValidLiteral(name, names, context)
+  if (typeof isValid === 'boolean') return isValid
+  context.drop(
+    'propertyNames',
+    `'propertyNames' with '${isValid.join("', '")}' beside 'properties'`,
+  )
+  return true
 }

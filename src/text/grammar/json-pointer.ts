@@ -1,10 +1,15 @@
 /** Resolves `$ref`: a JSON pointer within the same schema. Other schemas are never fetched. */
-import { invalidSchema } from './grammar-refusal.ts'
+import { invalidSchema } from '../gbnf/grammar-refusal.ts'
+import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
 
-/** Throws `request.invalid_argument`. */
-export function resolvePointer(root: unknown, pointer: unknown): unknown {
-  if (typeof pointer !== 'string' || !/^#(\/(%[0-9a-fA-F]{2}|[^%])*)?$/.test(pointer))
+/** Throws `request.invalid_argument`. A reference to another document or to an anchor is dropped. */
+export function resolvePointer(root: unknown, pointer: unknown, drop: DropKeyword): unknown {
+  if (typeof pointer !== 'string' || !/^(#\/)?(%[0-9a-fA-F]{2}|[^%])*$/.test(pointer))
     throw invalidSchema(`'${String(pointer)}' is not a JSON pointer into the schema`)
+  if (!/^#(\/|$)/.test(pointer)) {
+    drop('$ref', `'$ref' to '${pointer}', which is not a JSON pointer into the schema`)
+    return true
+  }
   let value = root
   for (const part of decodeUriText(pointer).split('/').slice(1)) {
     const key = part.replaceAll('~1', '/').replaceAll('~0', '~')

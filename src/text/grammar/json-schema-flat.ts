@@ -1,20 +1,23 @@
 /** Flattens a JSON schema: `allOf`, and keywords next to `$ref`, are merged into one equivalent schema. */
-import { invalidSchema, unsupported } from './grammar-refusal.ts'
+import { invalidSchema } from '../gbnf/grammar-refusal.ts'
 import { resolvePointer } from './json-pointer.ts'
-import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
+import { ENFORCED, isDescribing, isNever, isStore } from './json-schema-keywords.ts'
 import { listOf } from './json-schema-list.ts'
 import { merged } from './json-schema-merge.ts'
 import type { SchemaPlace } from './json-schema-place.ts'
 import { isSchema } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
+import type { SchemaContext } from './schema-context.ts'
 
 export class SchemaFlattener {
   readonly #root: unknown
   readonly #place: SchemaPlace
+  readonly #context: SchemaContext
 
-  constructor(root: unknown, place: SchemaPlace) {
+  constructor(root: unknown, place: SchemaPlace, context: SchemaContext) {
     this.#root = root
     this.#place = place
+    this.#context = context
   }
 
   /** The schema without `allOf`, and without anything next to `$ref`. */
@@ -22,12 +25,15 @@ export class SchemaFlattener {
     if (!isSchema(given)) throw invalidSchema('a schema must be an object, true or false')
     if (isNever(given)) return false
     for (const keyword of Object.keys(given)) {
-      if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
+      if (!ENFORCED.has(keyword) && !isDescribing(keyword))
+        this.#context.drop(keyword, `'${keyword}'`)
     }
-    const { allOf, ...rest } = given
+    const { allOf, ...rest } = withNewBounds(given)
     const schema = Object.fromEntries(
-      Object.entries(rest).filter(([keyword]) => !isDescribing(keyword) && !isStore(keyword)),
+      Object.entries(rest).filter(([keyword]) => ENFORCED.has(keyword) && !isStore(keyword)),
     )
+    if ('$ref' in schema && typeof schema['$ref'] !== 'string')
+      throw invalidSchema(`'${String(schema['$ref'])}' is not a JSON pointer into the schema`)
     const parts = allOf === undefined ? [] : listOf(allOf, 'allOf')
     if (parts.length === 0 && (schema['$ref'] === undefined || Object.keys(schema).length === 1))
       return schema
@@ -36,7 +42,8 @@ export class SchemaFlattener {
 
   #conjunction(schema: Schema, parts: readonly unknown[]): Schema | boolean {
     const { $ref: pointer, ...rest } = schema
-    const targets = pointer === undefined ? [] : [resolvePointer(this.#root, pointer)]
+    const targets =
+      pointer === undefined ? [] : [resolvePointer(this.#root, pointer, this.#context.drop)]
     if (Object.keys(rest).length === 0 && targets.length + parts.length === 1) {
       const [only] = [...targets, ...parts]
       return typeof only === 'boolean' ? only : this.flat(only)
@@ -44,7 +51,7 @@ export class SchemaFlattener {
     let all: Schema | boolean = rest
     for (const part of [...targets, ...parts]) {
       const said = typeof part === 'boolean' ? part : this.resolved(part)
-      all = merged(all, said)
+      all = merged(all, said, this.#context)
     }
     if (typeof all === 'boolean') return all
     // With two lists of alternatives, one is handled first and the other stays in `allOf`.
@@ -56,19 +63,34 @@ export class SchemaFlattener {
     const schema = this.flat(given)
     if (typeof schema === 'boolean' || typeof schema['$ref'] !== 'string') return schema
     const { $ref: pointer } = schema
-    const target = resolvePointer(this.#root, pointer)
+    const target = resolvePointer(this.#root, pointer, this.#context.drop)
     if (typeof target === 'boolean') return target
     return this.#place.inside('$ref', () => this.resolved(target))
   }
 
   both(rest: Schema, option: unknown): Schema | boolean {
-    return merged(rest, typeof option === 'boolean' ? option : this.resolved(option))
+    return merged(rest, typeof option === 'boolean' ? option : this.resolved(option), this.#context)
   }
 }
 
-/** Libraries write `{"not": {}}` for "never valid". */
-export function isNever(schema: unknown): boolean {
-  if (!isSchema(schema)) return schema === false
-  const { not } = schema
-  return not === true || (isSchema(not) && Object.keys(not).length === 0)
+/** Before draft 6 `exclusiveMinimum: true` stood beside `minimum`. */
+function withNewBounds(schema: Schema): Schema {
+  if (
+    typeof schema['exclusiveMinimum'] !== 'boolean' &&
+    typeof schema['exclusiveMaximum'] !== 'boolean'
+  )
+    return schema
+  const all: Record<string, unknown> = { ...schema }
+  for (const [open, strict] of [
+    ['minimum', 'exclusiveMinimum'],
+    ['maximum', 'exclusiveMaximum'],
+  ] as const) {
+    if (typeof all[strict] !== 'boolean') continue
+    const { [strict]: isStrict, [open]: bound } = all
+    delete all[strict]
+    if (isStrict !== true || bound === undefined) continue
+    all[strict] = bound
+    delete all[open]
+  }
+  return all
 }

@@ -187,6 +187,149 @@ const ROWS: readonly (readonly [Schema, readonly unknown[], readonly unknown[]])
     [{ price: 0.01 }, { price: 9.99 }],
     [{ price: 0 }, { price: 10 }, { price: 0.001 }],
   ],
+  [
+    {
+      type: 'object',
+      properties: { a: {}, b: {}, c: {} },
+      required: ['b'],
+      minProperties: 2,
+      maxProperties: 2,
+    },
+    [
+      { a: 1, b: 1 },
+      { b: 1, c: 1 },
+    ],
+    [{ b: 1 }, { a: 1, c: 1 }, { a: 1, b: 1, c: 1 }],
+  ],
+  [
+    {
+      properties: { a: { type: 'integer' }, b: {} },
+      minProperties: 1,
+      additionalProperties: false,
+    },
+    [{ a: 1 }, { b: 1 }, { a: 1, b: 1 }],
+    [{}],
+  ],
+  [
+    {
+      type: 'object',
+      properties: { x_a: {}, b: { type: 'null' } },
+      required: ['x_c'],
+      patternProperties: { '^x_': { type: 'integer' }, '.': { type: ['integer', 'null'] } },
+    },
+    [{ x_a: 1, b: null, x_c: 2 }],
+    [{ x_a: null, x_c: 2 }, { x_c: 'a' }],
+  ],
+  [
+    {
+      type: 'object',
+      patternProperties: { '^S_': { type: 'string' }, '^I_': { type: 'integer' } },
+      additionalProperties: false,
+    },
+    [{}, { S_: 'a', I_: 1 }],
+    [{ S_: 1 }, { I_: 'a' }, { other: 1 }],
+  ],
+  [
+    {
+      type: 'object',
+      patternProperties: { a: { type: 'string' }, b: { type: ['string', 'null'] } },
+    },
+    [{ a: 'x', b: 'x' }],
+    [{ a: 1 }, { b: null }],
+  ],
+  [{ properties: { aa: {}, b: {} }, propertyNames: { maxLength: 1 } }, [{}, { b: 1 }], [{ aa: 1 }]],
+  [
+    { allOf: [{ additionalProperties: false }, { patternProperties: { '^x': {} } }] },
+    [{}],
+    [{ x: 1 }],
+  ],
+  [
+    {
+      allOf: [
+        { properties: { x: {} }, additionalProperties: { type: 'string' } },
+        { patternProperties: { '^x': { type: 'integer' }, '^y': {} }, properties: { z: {} } },
+      ],
+    },
+    [{ x: 1, z: 'a' }],
+    [{ x: 'a' }, { z: 1 }],
+  ],
+  [{ enum: ['a', 'bc', 7, null], minLength: 2, minimum: 8 }, ['bc', null], ['a', 7]],
+  [{ enum: ['ab', 'b'], pattern: '^a' }, ['ab'], ['b']],
+  [{ format: 'date' }, ['2024-02-05'], ['a', 1]],
+  [
+    { type: 'string', pattern: '^(?=.*[A-Z])(?=.*\\d).{3,5}$' },
+    ['aB1', '12A45'],
+    ['abc', 'A1', 'ABCD12'],
+  ],
+  [{ type: 'string', pattern: '^(?!no)[a-z]+$' }, ['n', 'on', 'yes'], ['no', 'not', '']],
+  [{ type: 'string', pattern: '^(?:a(?!b)[a-z]|c)d$' }, ['acd', 'cd'], ['abd']],
+  [
+    { type: 'string', pattern: '@example\\.org$', format: 'email' },
+    ['a@example.org'],
+    ['@example.org', 'a@b.org'],
+  ],
+  [
+    { allOf: [{ pattern: '^a' }, { pattern: 'b$' }], maxLength: 3 },
+    ['ab', 'axb'],
+    ['a', 'b', 'axxb'],
+  ],
+  [{ type: 'string', pattern: 'b', minLength: 3, maxLength: 3 }, ['abc', 'bbb'], ['b', 'aaa']],
+  [
+    {
+      allOf: [{ prefixItems: [{ type: 'integer' }] }, { items: { type: ['integer', 'null'] } }],
+      maxItems: 2,
+    },
+    [[1]],
+    [[null], ['a']],
+  ],
+  [{ type: 'integer', minimum: 3, exclusiveMinimum: false, maximum: 4 }, [3, 4], [2, 5]],
+  [{ type: 'integer', minimum: 3, exclusiveMinimum: true, maximum: 4 }, [4], [3]],
+  [{ type: 'array', items: false }, [[]], [[1]]],
+  [{ type: 'array', items: { enum: [] } }, [[]], [[1]]],
+  [{ type: 'object', additionalProperties: { allOf: [false] } }, [{}], [{ a: 1 }]],
+  [{ type: ['integer', 'string'], minimum: 3, maximum: 2 }, ['a'], [3]],
+  [
+    { anyOf: [{ properties: { a: false }, required: ['a'] }, { type: 'null' }] },
+    [null],
+    [{ a: 1 }],
+  ],
+  [
+    {
+      properties: { kind: { enum: ['a', 'b'] } },
+      required: ['kind'],
+      anyOf: [
+        { properties: { kind: { const: 'a' } }, additionalProperties: false },
+        { properties: { kind: { const: 'c' } }, additionalProperties: false },
+      ],
+    },
+    [{ kind: 'a' }],
+    [{ kind: 'b' }, { kind: 'c' }],
+  ],
+  [
+    {
+      properties: {
+        next: { $ref: '#' },
+        endless: { $ref: '#/$defs/e' },
+        any: { anyOf: [{ $ref: '#/$defs/e' }, { type: 'null' }] },
+      },
+      $defs: { e: { type: 'object', properties: { e: { $ref: '#/$defs/e' } }, required: ['e'] } },
+    },
+    [{}, { next: { any: null } }],
+    [{ endless: {} }, { any: {} }],
+  ],
+  [
+    {
+      $defs: {
+        n: {
+          properties: { c: { $ref: '#/$defs/n', type: 'object' }, v: { type: 'integer' } },
+          type: 'object',
+        },
+      },
+      allOf: [{ $ref: '#/$defs/n' }, { required: ['v'] }],
+    },
+    [{ v: 1 }, { c: { c: {} }, v: 1 }],
+    [{}, { c: 1, v: 1 }],
+  ],
 ]
 
 describe('JSON schema to grammar', () => {
@@ -231,27 +374,39 @@ describe('JSON schema to grammar', () => {
     [{ unevaluatedProperties: false }, "'unevaluatedProperties'"],
     [{ misspelt: 1 }, "'misspelt'"],
     [{ type: 'object', minProperties: 2 }, "'minProperties'"],
-    [{ type: 'object', properties: { a: {} }, minProperties: 1 }, "'minProperties'"],
-    [{ type: 'object', patternProperties: { a: {}, b: {} } }, "'patternProperties'"],
+    [{ $ref: 'https://example.org/a' }, "'$ref' to 'https://example.org/a'"],
+    [{ properties: { a: { $ref: '#anchor' } } }, "'$ref' to '#anchor'"],
+    [{ type: 'object', properties: { a: {} }, minProperties: 2 }, "'minProperties' beyond"],
+    [{ properties: { a: {} }, patternProperties: { '\\b': {} } }, "'patternProperties' beside 'a'"],
     [
-      { type: 'object', properties: { a: {} }, patternProperties: { b: {} } },
-      "'patternProperties'",
+      { properties: { a: {} }, propertyNames: { pattern: '\\b' } },
+      "'propertyNames' with 'pattern'",
+    ],
+    [{ type: 'string', pattern: '(?=a)*b' }, "'pattern' with a repeated look-ahead"],
+    [{ type: 'string', pattern: '^(?=x*)(a|b)*a(a|b){15}$' }, "'pattern' of this size"],
+    [{ enum: [[1]], minItems: 1 }, "'enum' together with 'minItems'"],
+    [{ enum: ['x'], format: 'date' }, "'enum' together with 'format'"],
+    [{ format: 'date', maxLength: 5 }, "'format' of which no text was found"],
+    [{ format: 'date', pattern: 'x' }, "'format' of which no text was found"],
+    [{ oneOf: [{ minimum: 3 }, { minLength: 2 }] }, "'oneOf' whose options may hold at once"],
+    [
+      {
+        oneOf: [
+          { type: 'object', properties: { a: {} }, required: ['a'] },
+          { type: 'object', patternProperties: { a: {} }, additionalProperties: false },
+        ],
+      },
+      "'oneOf' whose options may hold at once",
     ],
     [{ type: 'array', minItems: 1001 }, "'minItems' above 1000"],
     [{ type: 'string', minLength: 100_001 }, "'minLength' above 100000"],
     [{ type: 'integer', multipleOf: 7 }, "'multipleOf'"],
     [{ type: 'number', multipleOf: 0.3 }, "'multipleOf'"],
-    [{ type: 'string', pattern: '(?=a)' }, "'pattern' with a look-ahead"],
-    [{ type: 'string', pattern: '^a{3}$', maxLength: 2 }, "'pattern' together with these lengths"],
-    [{ type: 'string', pattern: '^ab?$', minLength: 3 }, "'pattern' together with these lengths"],
-    [{ allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, "'pattern' that is given twice"],
     [
       { oneOf: [{ type: 'integer' }, { type: 'number' }] },
       "'oneOf' whose options may hold at once",
     ],
     [{ oneOf: [cat, { type: 'object' }] }, "'oneOf' whose options may hold at once"],
-    [{ enum: ['a'], minLength: 1 }, "'enum' together with 'minLength'"],
-    [{ allOf: [{ prefixItems: [{}] }, { items: { type: 'null' } }] }, "'prefixItems'"],
   ])('%j - constraints that a grammar cannot express are refused by name', (schema, name) => {
     expect(refusal(schema)).toContain('request.unsupported_parameter')
     expect(refusal(schema)).toContain(name)
@@ -259,8 +414,7 @@ describe('JSON schema to grammar', () => {
 
   it.each<[unknown, string]>([
     [{ $ref: '#/$defs/none' }, 'is not defined'],
-    [{ $ref: 'https://example.org/a' }, 'not a JSON pointer'],
-    [{ $ref: '#anchor' }, 'not a JSON pointer'],
+    [{ $ref: 3 }, 'not a JSON pointer'],
     [{ $ref: '#/%ff' }, 'not a JSON pointer'],
     [{ $ref: '#' }, 'refers to itself'],
     [
@@ -277,7 +431,19 @@ describe('JSON schema to grammar', () => {
     ['text', 'an object'],
     [{ enum: [] }, 'no value'],
     [{ enum: [1], type: 'string' }, 'no value'],
-    [{ anyOf: [{ type: 'null' }], type: 'array' }, 'no option'],
+    [{ anyOf: [{ type: 'null' }, false], type: 'array' }, 'no option'],
+    [{ type: 'string', pattern: '^a{3}$', maxLength: 2 }, "no text matches 'pattern'"],
+    [{ type: 'string', pattern: '^(?!a)a' }, "no text matches 'pattern'"],
+    [{ type: 'object', properties: { n: { $ref: '#' } }, required: ['n'] }, 'no value'],
+    [{ type: 'array', items: { $ref: '#' }, minItems: 1 }, 'no value'],
+    [
+      { type: 'object', properties: { a: {} }, minProperties: 2, additionalProperties: false },
+      'no value',
+    ],
+    [
+      { type: 'object', properties: { a: {}, b: {} }, required: ['a', 'b'], maxProperties: 1 },
+      'no value',
+    ],
     [{ allOf: [{ type: 'null' }, { type: 'array' }] }, 'no value'],
     [{ type: 'object', properties: {}, required: ['x'], additionalProperties: false }, 'no value'],
     [false, 'no value'],

@@ -1,4 +1,5 @@
 /** Which JSON Schema keywords the grammar enforces, and which are only descriptive. All others are refused by name. */
+import { isRecord } from '../../base/index.ts'
 
 export const ENFORCED: ReadonlySet<string> = new Set(
   (
@@ -24,4 +25,11 @@ export function isDescribing(keyword: string): boolean {
 /** Keywords that only contain schemas for references. */
 export function isStore(keyword: string): boolean {
   return keyword === '$defs' || keyword === 'definitions'
+}
+
+/** Libraries write `{"not": {}}` for "never valid". */
+export function isNever(schema: unknown): boolean {
+  if (!isRecord(schema)) return schema === false
+  const { not } = schema
+  return not === true || (isRecord(not) && Object.keys(not).length === 0)
 }

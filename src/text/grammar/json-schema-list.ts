@@ -1,5 +1,5 @@
 /** Validates that a keyword's value is a list. */
-import { invalidSchema } from './grammar-refusal.ts'
+import { invalidSchema } from '../gbnf/grammar-refusal.ts'
 
 /** Throws `request.invalid_argument`. */
 export function listOf(value: unknown, keyword: string): readonly unknown[] {

@@ -1,22 +1,31 @@
 /**
- * Merges two JSON schemas that must both hold, for `allOf` and for keywords next to `anyOf` or `$ref`. Combinations
- * that cannot be merged are refused by keyword. `false` is the schema for which nothing is valid.
+ * Merges two JSON schemas that must both hold, for `allOf` and for keywords next to `anyOf` or `$ref`. Of a keyword
+ * that cannot be merged the second value is dropped. `false` is the schema for which nothing is valid.
  */
 import { exactJson } from '../../base/index.ts'
-import { invalidSchema, unsupported } from './grammar-refusal.ts'
+import { invalidSchema } from '../gbnf/grammar-refusal.ts'
+import { mergeItems } from './json-schema-items.ts'
 import { listOf } from './json-schema-list.ts'
-import { isDescribing, isStore } from './json-schema-keywords.ts'
+import { isDescribing, isNever, isStore } from './json-schema-keywords.ts'
 import { commonTypes, isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
+import { bothPatterns } from './pattern-list.ts'
+import type { SchemaContext } from './schema-context.ts'
 
 const LARGEST = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties'])
 const SMALLEST = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties'])
 const BRANCHES = ['anyOf', 'oneOf']
+/** Keywords whose meaning depends on others next to them. */
+const NAMES = ['properties', 'required', 'additionalProperties', 'patternProperties']
+const ITEMS = ['items', 'prefixItems', 'additionalItems']
+const SHAPES = new Set([...NAMES, ...ITEMS, 'type', 'enum', 'const'])
 
-export function merged(a: unknown, b: unknown): Schema | boolean {
+/** Properties of merged schemas: `patternProperties` is already part of them. */
+const COMPLETE = new WeakSet<object>()
+
+export function merged(a: unknown, b: unknown, context: SchemaContext): Schema | boolean {
   const [left, right] = [asSchema(a), asSchema(b)]
   if (left === false || right === false) return false
-  refuseHalfTuple(left, right)
   const all: Record<string, unknown> = { ...left }
   for (const [keyword, value] of Object.entries(right)) {
     // Has no meaning as a keyword, and assigning it would set the prototype.
@@ -24,66 +33,100 @@ export function merged(a: unknown, b: unknown): Schema | boolean {
     if (isDescribing(keyword) || isStore(keyword)) continue
     const own = all[keyword]
     if (own === undefined) all[keyword] = value
+    else if (SHAPES.has(keyword) || exactJson(own) === exactJson(value)) continue
     else if (keyword === 'allOf')
       all[keyword] = [...listOf(own, keyword), ...listOf(value, keyword)]
-    else if (keyword === '$ref' || BRANCHES.includes(keyword)) {
+    else if (keyword === '$ref' || BRANCHES.includes(keyword))
       all['allOf'] = [...listOf(all['allOf'] ?? [], 'allOf'), { [keyword]: value }]
-    } else if (!SHAPES.has(keyword)) all[keyword] = bothOf(keyword, own, value)
+    else all[keyword] = bothOf(keyword, own, value, context)
   }
   if ('type' in left && 'type' in right) {
     const types = commonTypes(typesOf({ type: left['type'] }), typesOf({ type: right['type'] }))
     if (types.length === 0) return false
     all['type'] = types.length === 1 ? types[0] : types
   }
-  if (SHAPE_KEYWORDS.some((keyword) => keyword in left && keyword in right) || isPair(left, right))
-    mergeShape(left, right, all)
+  if (hasAny(left, NAMES) && hasAny(right, NAMES) && !mergeNames(left, right, all, context))
+    return false
+  if (hasAny(left, ITEMS) && hasAny(right, ITEMS))
+    mergeItems(left, right, all, (one, other) => merged(one, other, context))
   return withCommonValues(left, right, all)
 }
 
-/** `items` applies to all items, but with `prefixItems` only to those after them. */
-function refuseHalfTuple(left: Schema, right: Schema): void {
-  for (const [one, other] of [
-    [left, right],
-    [right, left],
-  ] as const) {
-    if ('prefixItems' in one && !('prefixItems' in other) && 'items' in other)
-      throw unsupported("'prefixItems' together with another schema's 'items'")
+/** All that holds for a property of this name. */
+export function schemaOfName(schema: Schema, name: string, context: SchemaContext): unknown {
+  const properties = recordOf(schema['properties'])
+  let all: unknown = Object.hasOwn(properties, name) ? properties[name] : undefined
+  if (all !== undefined && COMPLETE.has(properties)) return all
+  for (const [pattern, value] of Object.entries(recordOf(schema['patternProperties']))) {
+    const isMatch = context.matches(name, pattern)
+    if (isMatch === null) context.drop('patternProperties', `'patternProperties' beside '${name}'`)
+    if (isMatch === true) all = all === undefined ? value : merged(all, value, context)
   }
+  return all ?? schema['additionalProperties'] ?? true
 }
 
-/** Keywords whose meaning depends on others next to them. */
-const SHAPE_KEYWORDS = ['properties', 'required', 'additionalProperties']
-const SHAPES = new Set([...SHAPE_KEYWORDS, 'type', 'enum', 'const'])
-
-function isPair(left: Schema, right: Schema): boolean {
-  const speaks = (schema: Schema): boolean => SHAPE_KEYWORDS.some((keyword) => keyword in schema)
-  return speaks(left) && speaks(right)
+function hasAny(schema: Schema, keywords: readonly string[]): boolean {
+  return keywords.some((keyword) => keyword in schema)
 }
 
-function mergeShape(left: Schema, right: Schema, all: Record<string, unknown>): void {
-  const properties: [string, unknown][] = []
-  for (const key of new Set([...keysOf(left), ...keysOf(right)])) {
-    const both = merged(propertyOf(left, key), propertyOf(right, key))
-    properties.push([key, both])
+/** False: a required property has no valid value. */
+function mergeNames(
+  left: Schema,
+  right: Schema,
+  all: Record<string, unknown>,
+  context: SchemaContext,
+): boolean {
+  const names = [left, right].flatMap((schema) => Object.keys(recordOf(schema['properties'])))
+  const properties = new Map(
+    [...new Set(names)].map((name) => [
+      name,
+      merged(schemaOfName(left, name, context), schemaOfName(right, name, context), context),
+    ]),
+  )
+  if (properties.size > 0) {
+    const complete = Object.fromEntries(properties)
+    COMPLETE.add(complete)
+    all['properties'] = complete
   }
-  if (properties.length > 0) all['properties'] = Object.fromEntries(properties)
-  const required = [
-    ...listOf(left['required'] ?? [], 'required'),
-    ...listOf(right['required'] ?? [], 'required'),
-  ]
+  const required = [left, right].flatMap((schema) => listOf(schema['required'] ?? [], 'required'))
   if (required.length > 0) all['required'] = [...new Set(required)]
-  const rests = [left['additionalProperties'], right['additionalProperties']]
-  const said = rests.filter((rest) => rest !== undefined)
-  if (said.length > 0) all['additionalProperties'] = said.reduce(merged)
+  const patterns = patternsOfBoth(left, right, context)
+  if (patterns.length > 0) all['patternProperties'] = Object.fromEntries(patterns)
+  else delete all['patternProperties']
+  const rests = [left, right].flatMap(({ additionalProperties: rest }) =>
+    rest === undefined ? [] : [rest],
+  )
+  if (rests.length > 0)
+    all['additionalProperties'] = rests.reduce((one, other) => merged(one, other, context))
+  return !required.some((name) => isNever(properties.get(String(name))))
 }
 
-function keysOf(schema: Schema): string[] {
-  return isSchema(schema['properties']) ? Object.keys(schema['properties']) : []
+/** Names that match a pattern of one schema only are additional ones for the other. */
+function patternsOfBoth(
+  left: Schema,
+  right: Schema,
+  context: SchemaContext,
+): readonly (readonly [string, unknown])[] {
+  const [ofLeft, ofRight] = [
+    recordOf(left['patternProperties']),
+    recordOf(right['patternProperties']),
+  ]
+  const sides = [
+    [ofLeft, ofRight, right['additionalProperties'] ?? true],
+    [ofRight, ofLeft, left['additionalProperties'] ?? true],
+  ] as const
+  const found = new Map<string, unknown>()
+  for (const [own, other, rest] of sides) {
+    for (const [pattern, value] of Object.entries(own)) {
+      const others = Object.hasOwn(other, pattern) ? other[pattern] : rest
+      if (others !== false) found.set(pattern, merged(value, others, context))
+    }
+  }
+  return [...found]
 }
 
-function propertyOf(schema: Schema, key: string): unknown {
-  const properties = isSchema(schema['properties']) ? schema['properties'] : {}
-  return Object.hasOwn(properties, key) ? properties[key] : (schema['additionalProperties'] ?? true)
+function recordOf(value: unknown): Schema {
+  return isSchema(value) ? value : {}
 }
 
 /** Of lists of values, the common ones remain. */
@@ -104,15 +147,16 @@ function withCommonValues(
   return listOf(all['enum'], 'enum').length > 0 ? all : false
 }
 
-function bothOf(keyword: string, a: unknown, b: unknown): unknown {
-  if (exactJson(a) === exactJson(b)) return a
+function bothOf(keyword: string, a: unknown, b: unknown, context: SchemaContext): unknown {
   if (LARGEST.has(keyword)) return Math.max(Number(a), Number(b))
   if (SMALLEST.has(keyword)) return Math.min(Number(a), Number(b))
-  if (keyword === 'items' || keyword === 'propertyNames') return merged(a, b)
+  if (keyword === 'propertyNames') return merged(a, b, context)
+  if (keyword === 'pattern') return bothPatterns(a, b)
   if (keyword === 'uniqueItems') return a === true || b === true
   if (keyword === 'multipleOf' && Number(a) % Number(b) === 0) return a
   if (keyword === 'multipleOf' && Number(b) % Number(a) === 0) return b
-  throw unsupported(`'${keyword}' that is given twice, in 'allOf' or beside 'anyOf' or '$ref'`)
+  context.drop(keyword, `'${keyword}' that is given twice, in 'allOf' or beside 'anyOf' or '$ref'`)
+  return a
 }
 
 function asSchema(value: unknown): Schema | false {

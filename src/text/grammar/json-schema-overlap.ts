@@ -35,7 +35,8 @@ function valuesOf(schema: Schema): readonly unknown[] | null {
 
 function certainTypes(schema: Schema): readonly unknown[] {
   const values = valuesOf(schema)
-  if (values === null) return typesOf(schema)
+  // Types that keywords only imply do not count: without `type` the other types are valid as well.
+  if (values === null) return schema['type'] === undefined ? [] : typesOf(schema)
   return [...new Set(values.map(typeOf))]
 }
 
@@ -65,7 +66,8 @@ function areDisjointObjects(left: Schema, right: Schema, resolve: Resolve, depth
     requiredOf(one).some((key) => {
       const own = propertyOf(one, key)
       const others = propertyOf(other, key)
-      if (others === undefined) return other['additionalProperties'] === false
+      if (others === undefined)
+        return other['additionalProperties'] === false && !('patternProperties' in other)
       const isInBoth = requiredOf(other).includes(key)
       return isInBoth && own !== undefined && areDisjoint(own, others, resolve, depth + 1)
     }),

@@ -1,6 +1,7 @@
 /** Which types a JSON schema allows, explicitly or by its keywords, and which values of a list have one of them. */
 import { isRecord } from '../../base/index.ts'
 import type { JsonRecord } from '../../base/index.ts'
+import { formatPattern } from './string-formats.ts'
 
 export type Schema = JsonRecord
 
@@ -38,6 +39,7 @@ export function typesOf(schema: Schema): readonly unknown[] {
   if (Array.isArray(type)) return type
   if (type !== undefined) return [type]
   const implied = Object.keys(schema).flatMap((keyword) => TYPE_OF_KEYWORD[keyword] ?? [])
+  if (formatPattern(schema['format']) !== undefined) implied.push('string')
   return [...new Set(implied)]
 }
 
@@ -59,7 +61,7 @@ export function valuesOfTypes(values: readonly unknown[], schema: Schema): reado
   return values.filter((value) => types.some((type) => isOfType(value, type)))
 }
 
-function isOfType(value: unknown, type: unknown): boolean {
+export function isOfType(value: unknown, type: unknown): boolean {
   switch (type) {
     case 'null':
       return value === null

@@ -2,7 +2,8 @@
  * Numbers within a JSON schema's bounds as GBNF, exactly. Bounded numbers have no exponent and at most 15 digits, so
  * that what holds for the digits holds for the double that is parsed from them.
  */
-import { invalid, unsupported } from './grammar-refusal.ts'
+import { attempted, invalid, nothingValid, unsupported } from '../gbnf/grammar-refusal.ts'
+import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
 import { digit, DIGITS_MAX, INTEGER_MAX, integerBetween, naturalBetween } from './integer-gbnf.ts'
 import type { Schema } from './json-schema-types.ts'
 
@@ -10,7 +11,34 @@ import type { Schema } from './json-schema-types.ts'
 const LISTED_MAX = 1000
 const BOUNDS = ['minimum', 'exclusiveMinimum', 'maximum', 'exclusiveMaximum', 'multipleOf']
 
-export function integerGbnf(schema: Schema): string {
+export function integerGbnf(schema: Schema, drop: DropKeyword): string {
+  return withoutUnsupported(schema, drop, exactInteger)
+}
+
+export function numberGbnf(schema: Schema, drop: DropKeyword): string {
+  return withoutUnsupported(schema, drop, exactNumber)
+}
+
+/** Drops the one bound that no grammar can express, or all if there are several. */
+function withoutUnsupported(
+  schema: Schema,
+  drop: DropKeyword,
+  write: (schema: Schema) => string,
+): string {
+  const whole = attempted(() => write(schema))
+  if ('value' in whole) return whole.value
+  const given = BOUNDS.filter((keyword) => schema[keyword] !== undefined)
+  for (const keywords of [...given.map((keyword) => [keyword]), given]) {
+    const rest = Object.entries(schema).filter(([keyword]) => !keywords.includes(keyword))
+    const part = attempted(() => write(Object.fromEntries(rest)))
+    if (!('value' in part)) continue
+    for (const keyword of keywords) drop(keyword, whole.what)
+    return part.value
+  }
+  throw unsupported(whole.what)
+}
+
+function exactInteger(schema: Schema): string {
   const least = Math.max(
     number(schema, 'minimum', -Infinity, Math.ceil),
     number(schema, 'exclusiveMinimum', -Infinity, (value) => Math.floor(value) + 1),
@@ -19,7 +47,7 @@ export function integerGbnf(schema: Schema): string {
     number(schema, 'maximum', Infinity, Math.floor),
     number(schema, 'exclusiveMaximum', Infinity, (value) => Math.ceil(value) - 1),
   )
-  if (least > most) throw invalid('the bounds allow no number')
+  if (least > most) throw nothingValid('the bounds allow no number')
   if (least > INTEGER_MAX || most < -INTEGER_MAX)
     throw unsupported(`an integer of more than ${DIGITS_MAX} digits`)
   const step = number(schema, 'multipleOf', 1)
@@ -34,7 +62,7 @@ function multiples(step: number, least: number, most: number): string {
   if (!(step > 0)) throw invalid("'multipleOf' must be above 0")
   const first = Math.ceil(Math.max(least, -INTEGER_MAX) / step)
   const last = Math.floor(Math.min(most, INTEGER_MAX) / step)
-  if (first > last) throw invalid('the bounds allow no number')
+  if (first > last) throw nothingValid('the bounds allow no number')
   if (last - first < LISTED_MAX && Number.isInteger(step)) {
     const values = Array.from({ length: last - first + 1 }, (_, i) => `"${(first + i) * step}"`)
     return `( ( ${values.join(' | ')} ) ws )`
@@ -54,9 +82,9 @@ function withZeros(range: string | null, zeros: number): string | null {
   return range === null ? null : `${range} "${'0'.repeat(zeros)}"`
 }
 
-export function numberGbnf(schema: Schema): string {
+function exactNumber(schema: Schema): string {
   const step = schema['multipleOf'] === undefined ? undefined : number(schema, 'multipleOf', 1)
-  if (step !== undefined && Number.isInteger(step)) return integerGbnf(schema)
+  if (step !== undefined && Number.isInteger(step)) return exactInteger(schema)
   const decimalsMax = step === undefined ? DIGITS_MAX : decimalsOf(step)
   const low = tighter(schema, 'minimum', 'exclusiveMinimum', -1)
   const high = tighter(schema, 'maximum', 'exclusiveMaximum', 1)
@@ -67,7 +95,7 @@ export function numberGbnf(schema: Schema): string {
       ? above(low, high, decimalsMax)
       : null,
   ].filter((option) => option !== null)
-  if (options.length === 0) throw invalid('the bounds allow no number')
+  if (options.length === 0) throw nothingValid('the bounds allow no number')
   return `( ( ${options.join(' | ')} ) ws )`
 }
 

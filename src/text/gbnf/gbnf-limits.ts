@@ -2,7 +2,7 @@
  * Limits for grammars from clients. llama.cpp's parser is recursive and crashes the process on stack overflow; very
  * many alternatives and repetitions take it seconds and gigabytes.
  */
-import { BatonError } from '../../base/index.ts'
+import { GrammarTooLarge } from './grammar-refusal.ts'
 
 const LENGTH_MAX = 256 * 1024
 const DEPTH_MAX = 64
@@ -47,9 +47,6 @@ function endOf(gbnf: string, from: number, end: string): number {
   return gbnf.length
 }
 
-function tooMuch(what: string, limit: number): BatonError {
-  return new BatonError(
-    'request.invalid_argument',
-    `the grammar is too large: ${what}, the limit is ${limit}`,
-  )
+function tooMuch(what: string, limit: number): GrammarTooLarge {
+  return new GrammarTooLarge(`the grammar is too large: ${what}, the limit is ${limit}`)
 }

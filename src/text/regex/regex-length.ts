@@ -40,6 +40,7 @@ export function regexLength(regex: Regex): {
       return { least: 1, most: 1 }
     case 'begin':
     case 'end':
+    case 'look':
       return { least: 0, most: 0 }
     case 'sequence':
       return regex.parts.map(regexLength).reduce(
@@ -59,6 +60,7 @@ export function regexLength(regex: Regex): {
       }
     }
     case 'repeat': {
+      if (regex.most === 0) return { least: 0, most: 0 }
       const { least, most } = regexLength(regex.part)
       const isOpen = regex.most === undefined || most === undefined
       return {

@@ -1,12 +1,10 @@
 /**
- * Parses the regular expressions that a grammar can express: characters, classes, groups, alternatives, repetitions.
- * Lookaround, back-references, and whatever depends on a locale or flag are refused by name.
- *
- * A pattern has to match the whole text, with or without `^` and `$`.
+ * Parses the regular expressions that a grammar can express: characters, classes, groups, alternatives, repetitions,
+ * look-ahead. Look-behind, back-references, and whatever depends on a locale or flag are refused by name.
  */
 import { ANY_CHARACTER, charSet, charsOf, complement, union, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
-import { invalid, unsupported } from './grammar-refusal.ts'
+import { invalid, unsupported } from '../gbnf/grammar-refusal.ts'
 
 export type Regex =
   | { readonly kind: 'set'; readonly set: CharSet }
@@ -20,6 +18,12 @@ export type Regex =
     }
   | { readonly kind: 'begin' }
   | { readonly kind: 'end' }
+  | {
+      readonly kind: 'look'
+      readonly part: Regex
+      readonly isNegated: boolean
+      readonly at: number
+    }
 
 export const REPEAT_MAX = 2000
 const DEPTH_MAX = 32
@@ -41,8 +45,6 @@ const CLASSES: Readonly<Record<string, CharSet>> = {
 }
 const CONTROLS: Readonly<Record<string, number>> = { n: 10, r: 13, t: 9, f: 12, v: 11, '0': 0 }
 const REFUSED_GROUPS: readonly (readonly [string, string])[] = [
-  ['?=', 'a look-ahead'],
-  ['?!', 'a look-ahead'],
   ['?<=', 'a look-behind'],
   ['?<!', 'a look-behind'],
   ['?>', 'an atomic group'],
@@ -50,13 +52,18 @@ const REFUSED_GROUPS: readonly (readonly [string, string])[] = [
 ]
 
 /**
- * Throws `request.unsupported_parameter` for unsupported constructs, `request.invalid_argument` for an invalid
- * pattern.
+ * The pattern as it is written. Throws `request.unsupported_parameter` for unsupported constructs,
+ * `request.invalid_argument` for an invalid pattern.
  */
-export function parseRegex(pattern: string): Regex {
+export function readRegex(pattern: string): Regex {
   if (pattern.length > LENGTH_MAX)
     throw invalid(`the pattern is longer than ${LENGTH_MAX} characters`)
-  return withoutAnchors(new RegexReader(pattern).whole(), true, true)
+  return new RegexReader(pattern).whole()
+}
+
+/** Without look-ahead. A match has to be the whole text, with or without `^` and `$`. */
+export function parseRegex(pattern: string): Regex {
+  return withoutAnchors(readRegex(pattern), true, true)
 }
 
 class RegexReader {
@@ -117,6 +124,12 @@ class RegexReader {
   }
 
   #group(): Regex {
+    const at = this.#at
+    const isNegated = this.#text.startsWith('?!', at)
+    if (isNegated || this.#text.startsWith('?=', at)) {
+      this.#at += 2
+      return { kind: 'look', part: this.#untilClosed(), isNegated, at }
+    }
     const refused = REFUSED_GROUPS.find(([opening]) => this.#text.startsWith(opening, this.#at))
     if (refused !== undefined) throw this.#refused(refused[1])
     if (!this.#take('?:') && this.#peek() === '?') {
@@ -124,6 +137,10 @@ class RegexReader {
       if (name === undefined) throw this.#refused('a flag')
       this.#at += name.length
     }
+    return this.#untilClosed()
+  }
+
+  #untilClosed(): Regex {
     const inside = this.#choice()
     if (!this.#take(')')) throw this.#wrong('has a group without an end')
     return inside
@@ -142,6 +159,7 @@ class RegexReader {
       throw this.#refused(`more than ${REPEAT_MAX} repetitions`)
     if (most !== undefined && most < least) throw this.#wrong('has a quantifier out of order')
     if (part.kind === 'begin' || part.kind === 'end') throw this.#refused('an anchor in the middle')
+    if (part.kind === 'look') throw this.#refused('a repeated look-ahead')
     return { kind: 'repeat', part, least, most }
   }
 
@@ -271,7 +289,25 @@ function withoutAnchors(regex: Regex, isFirst: boolean, isLast: boolean): Regex 
     }
     case 'repeat':
       return { ...regex, part: withoutAnchors(regex.part, false, false) }
+    case 'look':
+      throw unsupported(`'pattern' with a look-ahead (at character ${regex.at})`)
     case 'set':
       return regex
+  }
+}
+
+/** Whether the pattern has look-ahead, for which one expression is not enough. */
+export function hasLook(regex: Regex | undefined): boolean {
+  switch (regex?.kind) {
+    case 'look':
+      return true
+    case 'choice':
+      return regex.options.some(hasLook)
+    case 'sequence':
+      return regex.parts.some(hasLook)
+    case 'repeat':
+      return hasLook(regex.part)
+    default:
+      return false
   }
 }

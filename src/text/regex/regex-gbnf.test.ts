@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { BatonError } from '../../base/index.ts'
 import { GbnfLanguage } from '../../../test/text/gbnf-language.ts'
 import { seededDraw } from '../../../test/text/seeded-draw.ts'
-import { guidedGrammar } from './guided-grammar.ts'
+import { guidedGrammar } from '../grammar/guided-grammar.ts'
 
 const PATTERNS = [
   'abc',
@@ -73,7 +73,8 @@ describe('regular expression to grammar', () => {
   )
 
   it.each([
-    ['(?=a)b', 'a look-ahead'],
+    ['((?=a)b)*', 'a look-ahead'],
+    ['(?<=a)b', 'a look-behind'],
     ['(?<!a)b', 'a look-behind'],
     ['(a)\\1', 'a back-reference'],
     ['\\bword', 'a boundary'],

@@ -34,7 +34,7 @@ export function union(...sets: readonly CharSet[]): CharSet {
   return charSet(...sets.flat())
 }
 
-function intersection(a: CharSet, b: CharSet): CharSet {
+export function intersection(a: CharSet, b: CharSet): CharSet {
   return a.flatMap(([first, last]) =>
     b.flatMap(([otherFirst, otherLast]): [number, number][] => {
       const low = Math.max(first, otherFirst)

@@ -1,11 +1,11 @@
 /** Converts a regular expression to GBNF, as plain text or as the content of a JSON string. */
 import { charSet, charsOf, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
-import { invalid } from './grammar-refusal.ts'
-import { gbnfText } from './json-gbnf.ts'
+import { invalid } from '../gbnf/grammar-refusal.ts'
+import { gbnfText } from '../gbnf/gbnf-literal.ts'
 import type { Regex } from './regex-syntax.ts'
 
-type Writing = 'plain' | 'in JSON'
+export type Writing = 'plain' | 'in JSON'
 
 /** Characters that JSON writes with a backslash. */
 const ESCAPES: readonly (readonly [character: string, written: string])[] = [
@@ -38,6 +38,7 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
     }
     case 'begin':
     case 'end':
+    case 'look':
       return '""'
   }
 }
@@ -62,7 +63,8 @@ function sequenceGbnf(parts: readonly Regex[], writing: Writing): string {
   return pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : `( ${pieces.join(' ')} )`
 }
 
-function setGbnf(set: CharSet, writing: Writing): string {
+/** One character of the set. */
+export function setGbnf(set: CharSet, writing: Writing): string {
   const character = onlyCharacter(set)
   if (character !== undefined && character !== '\0') {
     return gbnfText(writing === 'plain' ? character : jsonInner(character))

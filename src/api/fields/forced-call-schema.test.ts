@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { forcedCallSchema } from './forced-call-schema.ts'
+
+describe('the schema of a forced call', () => {
+  it('references of parameters whose names are keywords - point into the embedded schema', () => {
+    const reference = { $ref: '#/$defs/place' }
+    const parameters = {
+      type: 'object',
+      properties: { default: reference, enum: { items: reference }, $ref: reference, a: reference },
+      required: ['default'],
+      default: { $ref: '#/data' },
+      $defs: { place: { enum: ['x'], default: { $ref: '#/data' } }, const: reference },
+    }
+    const schema = forcedCallSchema([{ type: 'function', function: { name: 'f', parameters } }])
+    const moved = { $ref: '#/properties/arguments/$defs/place' }
+    expect(schema).toMatchObject({
+      properties: {
+        arguments: {
+          properties: { default: moved, enum: { items: moved }, $ref: moved, a: moved },
+          default: { $ref: '#/data' },
+          $defs: { place: { enum: ['x'], default: { $ref: '#/data' } }, const: moved },
+        },
+      },
+    })
+  })
+
+  it('references to other documents and anchors - are not changed', () => {
+    const parameters = {
+      properties: { a: { $ref: '#anchor' }, b: { $ref: 'https://a.example/b' } },
+    }
+    const schema = forcedCallSchema([{ type: 'function', function: { name: 'f', parameters } }])
+    expect(schema).toMatchObject({ properties: { arguments: parameters } })
+  })
+})
