@@ -251,6 +251,49 @@ describe('FileDiscovery - something else takes the place of the folder', () => {
   })
 })
 
+describe('FileDiscovery - a file system that becomes read-only', () => {
+  const mount = (...args: string[]): boolean => spawnSync('mount', args).status === 0
+
+  it('no worker can renew - known workers stay, and both sides report it', async ({ skip }) => {
+    const folder = await temporaryFolder()
+    if (!mount('-t', 'tmpfs', 'baton-test', folder)) skip('a tmpfs cannot be mounted here')
+    atEnd(async () => void spawnSync('umount', ['-l', folder]))
+    const failures: string[] = []
+    const worker = discoveryOf(folder, { ttlMs: 600 })
+    await worker.register(sampleCard(1), { renewalFailed: ({ message }) => failures.push(message) })
+    await worker.register(sampleCard(2))
+    const record = new DiscoveryRecord()
+    await discoveryOf(folder, { ttlMs: 600 }).watch(record)
+    mount('-o', 'remount,ro', folder)
+    await record.until(`away the folder ${folder} is read-only`)
+    const endMs = performance.now() + 1_200
+    await until('two more times to live pass', () => performance.now() > endMs)
+    mount('-o', 'remount,rw', folder)
+    await record.until('back')
+    const silent = encodeCardFile({ card: sampleCard(3), machine: 'elsewhere' })
+    await writeFile(join(folder, '3.json'), silent)
+    await record.until('left 3 expired')
+    expect(record.told.filter((line) => /left [12]/.test(line))).toEqual([])
+    expect(failures.join()).toContain('EROFS')
+  })
+
+  it('a watcher that may only read - sees who joins, leaves and dies', async ({ skip }) => {
+    const [folder, view] = [await temporaryFolder(), await temporaryFolder()]
+    if (!mount('--bind', folder, view)) skip('a folder cannot be mounted here')
+    atEnd(async () => void spawnSync('umount', ['-l', view]))
+    mount('-o', 'remount,ro,bind', view)
+    const record = new DiscoveryRecord()
+    await discoveryOf(view, { ttlMs: 600 }).watch(record)
+    await discoveryOf(folder, { ttlMs: 600 }).register(sampleCard(1))
+    const dead = { card: sampleCard(2, { pid: await deadPid() }), machine: processPlace() }
+    await writeFile(join(folder, '2.json'), encodeCardFile(dead))
+    const silent = encodeCardFile({ card: sampleCard(3), machine: 'elsewhere' })
+    await writeFile(join(folder, '3.json'), silent)
+    await record.until('left 3 expired')
+    expect(record.told.filter((line) => /\b[12]\b/.test(line))).toEqual(['joined 1'])
+  })
+})
+
 describe('FileDiscovery - unusable folders', () => {
   it.each([
     ['/proc/x', /cannot be used as the folder of a fleet/],

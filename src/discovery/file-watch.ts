@@ -58,6 +58,8 @@ export class FileWatch implements DiscoveryWatch {
   #isAway = false
   /** Empty: the folder can be read. */
   #awayWhy = ''
+  /** The file system is read-only, and no worker renews its entry. */
+  #isFrozen = false
   #closed = false
 
   constructor(options: FileWatchOptions, observer: DiscoveryObserver) {
@@ -110,6 +112,7 @@ export class FileWatch implements DiscoveryWatch {
     this.#renewals.look(performance.now())
     await this.#checkFolder()
     const found = await this.#readAll()
+    if (this.#isFrozen) await this.#checkThaw()
     if (this.#closed) return
     for (const [workerId, entry] of found) {
       await this.#judge(workerId, entry)
@@ -192,10 +195,11 @@ export class FileWatch implements DiscoveryWatch {
     const { place, folder } = this.#options
     if (hasDied(entry.file, place)) {
       this.#drop(workerId, 'process-died')
-      await rm(entryPath(folder, workerId), { force: true })
+      await remove(entryPath(folder, workerId))
       return
     }
-    if (!this.#renewals.see(workerId, entry.mtimeMs, performance.now())) {
+    const isValid = this.#renewals.see(workerId, entry.mtimeMs, performance.now())
+    if (!isValid && !(await this.#freezes())) {
       this.#entries.delete(workerId)
       this.#diff.gone(workerId, 'expired')
       await this.#sweep(workerId)
@@ -210,7 +214,30 @@ export class FileWatch implements DiscoveryWatch {
     const { folder, ttlMs } = this.#options
     if (this.#renewals.ageMs(workerId, performance.now()) < LITTER_TTLS * ttlMs) return
     this.#renewals.forget(workerId)
-    await rm(entryPath(folder, workerId), { force: true })
+    await remove(entryPath(folder, workerId))
+  }
+
+  /**
+   * True if the file system is read-only: no worker can renew its entry, so all are granted another time to live. If
+   * some entry is renewed all the same, the file system is read-only for this process only.
+   */
+  async #freezes(): Promise<boolean> {
+    const { folder, ttlMs } = this.#options
+    if (!(await isReadOnly(folder)) || this.#closed) return false
+    const nowMs = performance.now()
+    if (this.#renewals.youngestMs(nowMs) < ttlMs / 2) return this.#isFrozen
+    this.#renewals.grant(nowMs)
+    if (this.#isFrozen) return true
+    this.#isFrozen = true
+    this.#observer.discoveryAway?.(`the folder ${folder} is read-only: workers cannot renew`)
+    return true
+  }
+
+  async #checkThaw(): Promise<void> {
+    if ((await isReadOnly(this.#options.folder)) || this.#closed) return
+    this.#isFrozen = false
+    this.#renewals.grant(performance.now())
+    if (!this.#isAway) this.#observer.discoveryBack?.()
   }
 
   /** `isThere`: the entry exists but cannot be read at the moment. */
@@ -251,6 +278,18 @@ export class FileWatch implements DiscoveryWatch {
     this.#unreadable.set(path, why)
     this.#observer.unreadable?.(path, why)
   }
+}
+
+/** An entry that this process may not delete is ignored as long as it is there. */
+async function remove(path: string): Promise<void> {
+  await rm(path, { force: true }).catch(() => undefined)
+}
+
+async function isReadOnly(folder: string): Promise<boolean> {
+  return await access(folder, constants.W_OK).then(
+    () => false,
+    (thrown: NodeJS.ErrnoException) => thrown.code === 'EROFS',
+  )
 }
 
 /** Device and inode of a folder that can be read; otherwise null and the reason. */

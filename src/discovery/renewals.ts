@@ -59,6 +59,15 @@ export class Renewals {
     return nowMs - (this.#seen.get(key)?.changedAtMs ?? nowMs)
   }
 
+  /** Milliseconds since any entry was renewed. */
+  youngestMs(nowMs: number): number {
+    let youngest = Infinity
+    for (const { changedAtMs } of this.#seen.values()) {
+      youngest = Math.min(youngest, nowMs - changedAtMs)
+    }
+    return youngest
+  }
+
   forget(key: string): void {
     this.#seen.delete(key)
   }
