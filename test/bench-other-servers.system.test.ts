@@ -1,5 +1,6 @@
 /** `baton bench` against servers of other projects: refusals, silence, broken answers, and Ctrl-C in the middle. */
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,7 +8,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { laboratoryCommands } from './laboratory-commands.ts'
 import { startBaton } from './running-server.ts'
 
-const { baton } = laboratoryCommands()
+const { at, baton } = laboratoryCommands()
 
 const closing: (() => void)[] = []
 afterEach(() => {
@@ -17,6 +18,8 @@ afterEach(() => {
 interface Asked {
   readonly path: string
   readonly body: Readonly<Record<string, unknown>>
+  readonly session: unknown
+  readonly priority: unknown
   /** Counted from 0. */
   readonly index: number
 }
@@ -40,7 +43,8 @@ async function otherServer(
     request.on('data', (bytes: Buffer) => (text += bytes.toString()))
     request.on('end', () => {
       const body = JSON.parse(text) as Asked['body']
-      answer({ path: request.url ?? '', body, index: index++ }, response)
+      const { 'x-session-id': session, 'x-dynamo-request-priority': priority } = request.headers
+      answer({ path: request.url ?? '', body, session, priority, index: index++ }, response)
     })
   })
   server.listen(0, '127.0.0.1')
@@ -147,6 +151,25 @@ describe('baton bench against other servers', () => {
       path: '/v1/chat/completions',
       body: { messages: [{ role: 'user', content: expect.stringMatching(/^\w+( \w+)*$/) }] },
     })
+  })
+
+  it('sessions and priorities of a trace - are sent as headers, with other ids in every run', async () => {
+    const asked: Asked[] = []
+    const url = await otherServer((each, response) => {
+      asked.push(each)
+      response.end(ANSWER + DONE)
+    })
+    const lines = [
+      { timestamp: 0, input_length: 9, output_length: 2, session_id: 'a', priority: 3 },
+      { delay: 1, input_length: 9, output_length: 2, session_id: 'a' },
+    ]
+    writeFileSync(at('sessions.jsonl'), lines.map((line) => JSON.stringify(line)).join('\n'))
+    await baton('bench', url, at('sessions.jsonl'), '--direct', url, '--quiet')
+    expect(asked.map(({ priority }) => priority)).toEqual(['3', undefined, '3', undefined])
+    const [first, second, third] = asked.map(({ session }) => session)
+    expect(first).toMatch(/^a-/)
+    expect(second).toBe(first)
+    expect(third).not.toBe(first)
   })
 
   it('Ctrl-C in the middle - a report of what has ended, and exit code 130', async () => {

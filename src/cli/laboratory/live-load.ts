@@ -8,7 +8,7 @@ import { createFleetReport, createLabRun, LoadSource, RequestLog } from '../../s
 import type { FleetGoal, LabPoint, LabRun, TraceRequest } from '../../sim/index.ts'
 import { livePrompt } from './live-prompt.ts'
 import type { LivePrompts } from './live-prompt.ts'
-import type { LiveTarget } from '../live/live-connection.ts'
+import type { LiveAsk, LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
 
 export interface LiveLoadOptions {
@@ -128,6 +128,7 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
     const reply = await askLive(options.target, {
       prompt,
       maxTokens: request.outputTokens,
+      ...sessionOf(request, options.prompts.salt),
       pauseMs,
       signal: AbortSignal.any([leave.signal, interrupt]),
       onText: (realMs, tokens) => {
@@ -153,6 +154,14 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
     if (leave.signal.aborted) return end('request.cancelled', seen, 0)
     if (!messages.has(code)) messages.set(code, message)
     end(code, seen, 0)
+  }
+}
+
+/** The salt separates the sessions of this load from those of others on the server. */
+function sessionOf({ sessionId, priority }: TraceRequest, salt: number): Partial<LiveAsk> {
+  return {
+    ...(sessionId === undefined ? {} : { sessionId: `${sessionId}-${salt.toString(36)}` }),
+    ...(priority === undefined ? {} : { priority }),
   }
 }
 

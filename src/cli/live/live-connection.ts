@@ -17,6 +17,16 @@ export interface LiveTarget {
   readonly silenceMs?: number
 }
 
+/** What one request asks for. */
+export interface LiveAsk {
+  /** Token ids, or text for servers that accept no token ids. */
+  readonly prompt: readonly number[] | string
+  readonly maxTokens: number
+  /** Sent in a header that Baton and vLLM read, and that other servers ignore. */
+  readonly sessionId?: string
+  readonly priority?: number
+}
+
 /** `fetch` itself gives up after 300 s without data, with a message that helps nobody. */
 export const SILENCE_SECONDS_MAX = 290
 export const SILENCE_SECONDS = 240
@@ -92,8 +102,7 @@ const refused = new Map<string, Set<OptionalField>>()
  */
 export async function startStream(
   target: LiveTarget,
-  prompt: readonly number[] | string,
-  maxTokens: number,
+  { prompt, maxTokens, sessionId, priority }: LiveAsk,
   signal: AbortSignal,
 ): Promise<Response> {
   const path = target.isChat === true ? '/v1/chat/completions' : '/v1/completions'
@@ -116,7 +125,12 @@ export async function startStream(
     }
     const response = await reach(target.url + path, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...headersOf(target.apiKey) },
+      headers: {
+        'content-type': 'application/json',
+        ...headersOf(target.apiKey),
+        ...(sessionId === undefined ? {} : { 'x-session-id': sessionId }),
+        ...(priority === undefined ? {} : { 'x-dynamo-request-priority': String(priority) }),
+      },
       body: JSON.stringify(body),
       signal,
     })

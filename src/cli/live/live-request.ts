@@ -6,12 +6,9 @@ import { createParser } from 'eventsource-parser'
 import { BatonError, isRecord } from '../../base/index.ts'
 import { failureCode } from '../commands/no-server.ts'
 import { errorOf, SILENCE_SECONDS, SilenceTimer, startStream } from './live-connection.ts'
-import type { LiveTarget } from './live-connection.ts'
+import type { LiveAsk, LiveTarget } from './live-connection.ts'
 
-export interface LiveRequest {
-  /** Token ids, or text for servers that accept no token ids. */
-  readonly prompt: readonly number[] | string
-  readonly maxTokens: number
+export interface LiveRequest extends LiveAsk {
   /** Milliseconds to wait before each further read, to imitate a slow client. */
   readonly pauseMs?: number
   /** `tokens`: number of tokens in the event as the server counts them; 1 when it does not report it. */
@@ -47,9 +44,9 @@ async function streamed(
   request: LiveRequest,
   silence: SilenceTimer,
 ): Promise<LiveReply> {
-  const { prompt, maxTokens, pauseMs = 0, onText, signal } = request
+  const { pauseMs = 0, onText, signal } = request
   const ending = AbortSignal.any([silence.signal, ...(signal === undefined ? [] : [signal])])
-  const response = await startStream(target, prompt, maxTokens, ending)
+  const response = await startStream(target, request, ending)
   const seen = { firstMs: NaN, lastMs: NaN, events: 0 }
   let counted = 0
   let usage: Readonly<Record<string, unknown>> = {}

@@ -287,7 +287,15 @@ describe("parseTrace - Baton's log", () => {
     ])
     expect(requests[2]!.hashIds.slice(0, 2)).toEqual(requests[1]!.hashIds)
     expect(requests[0]!.hashIds).not.toEqual(requests[1]!.hashIds.slice(0, 1))
+    expect(requests[2]).toMatchObject({ after: 1, delayMs: 1400 })
+    const overlapping = log.replace(
+      '"durationMs":100,"promptTokens":1200',
+      '"durationMs":1600,"promptTokens":1200',
+    )
+    expect(parseTrace(overlapping)[2]).not.toHaveProperty('after')
     expect(parseTrace(`Baton\n  listening, with 2 workers\n${log}`)).toEqual(requests)
+    const quiet = `Baton\n  listening\n${line({ level: 40, msg: 'request failed' })}`
+    expect(() => parseTrace(quiet)).toThrow('--log-level info')
   })
 })
 

@@ -73,15 +73,15 @@ function parseLines(
   }
 }
 
-/** Such a line may be preceded by other output of a server. */
-function isOfLog(line: string): boolean {
-  return line.startsWith('{') && line.includes('"msg":"request ended"')
+/** A line of a server's log, which may be preceded by other output of the server. */
+function isServerLine(line: string): boolean {
+  return line.startsWith('{"level":') && line.includes('"msg":')
 }
 
 /** Detected from the first line that is not empty. */
 function formatOf(lines: readonly string[]): TraceFormat {
   const first = lines.find((line) => line.trim() !== '') ?? ''
-  if (!/^\s*[[{]/.test(first)) return lines.some(isOfLog) ? 'log' : 'csv'
+  if (!/^\s*[[{]/.test(first)) return lines.some(isServerLine) ? 'log' : 'csv'
   if (first.includes('"dynamo.agentic_mooncake"')) return 'agentic'
   if (first.includes('"event_type"')) return 'dynamo'
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
