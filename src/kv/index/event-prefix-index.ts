@@ -280,7 +280,7 @@ export class EventPrefixIndex implements PrefixIndex {
     }
   }
 
-  /** Fast path for the removal of a single device block, which is usually a loose block with one owner. */
+  /** Fast path for the removal of a single device block, which is usually loose; false: nothing changed. */
   #removeOne(holder: number, { hashes, tier }: Removed): boolean {
     if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
     return this.#device.removeLoose(holder, (hashes[0] as number) | 0, (hashes[1] as number) | 0)

@@ -27,7 +27,7 @@ import type { Tenancies } from './tenancies.ts'
 /** Memory of a row in a segment that has just grown. */
 const BLOCK_BYTES = 23
 /** Number of blocks of an event that are prefetched at once. */
-const TOUCHED = 32
+const AHEAD = 32
 /** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
@@ -42,8 +42,8 @@ export class LooseBlocks {
   /** Result of the last `match`: whether the block has any owner, and how many. */
   isHeld = false
   ownerCount = 0
-  /** A sum of the values read by `touch`, so that the compiler cannot remove the reads. */
-  touched = 0
+  /** Depends on what `prefetch` reads, so that the compiler cannot remove the reads. */
+  prefetched = 0
 
   /** `blocksMax`: approximate number of blocks that fit into memory. */
   constructor(watcher: LooseWatcher, blocksMax = 1 << 20) {
@@ -92,14 +92,16 @@ export class LooseBlocks {
     return this.#table.count > 0 && this.#table.mayHave(low, high)
   }
 
-  /**
-   * Prefetches the rows of hashes `from` .. `to` without changing anything: the memory accesses overlap, and the next
-   * lookups hit the CPU cache. Returns a bit per hash, lowest first, that says whether the block may be present.
-   */
-  touch(hashes: Uint32Array, from: number, to: number): number {
+  /** Prefetches the rows of hashes `from` .. `to` (at most 32), so that the memory accesses overlap; changes nothing. */
+  prefetch(hashes: Uint32Array, from: number, to: number): void {
+    if (this.#table.count > 0) this.prefetched = this.#table.prefetch(hashes, from, to)
+  }
+
+  /** Prefetches, and returns a bit per hash, lowest first, that says whether the block may be present. */
+  suspects(hashes: Uint32Array, from: number, to: number): number {
     if (this.#table.count === 0) return 0
-    this.touched = this.#table.touch(hashes, from, to)
-    return this.touched
+    if (to - from > 1) this.prefetch(hashes, from, to)
+    return this.#table.suspects(hashes, from, to)
   }
 
   /** Whether the holder owns the block found. */
@@ -187,7 +189,7 @@ export class LooseBlocks {
     const table = this.#table
     const count = hashes.length >> 1
     let own = 0
-    let touched = from + 1
+    let ahead = from + 1
     let i = from
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
@@ -197,13 +199,13 @@ export class LooseBlocks {
         own += 1
         this.#ages.lost(ageOf(word))
       } else if (!this.#removeFar(number, low, high)) break
-      if (i + 1 === touched) {
+      if (i + 1 === ahead) {
         // The neighbours of a loose block are usually loose, too.
-        touched = Math.min(count, i + 1 + TOUCHED)
-        this.touch(hashes, i + 1, touched)
+        ahead = Math.min(count, i + 1 + AHEAD)
+        this.prefetch(hashes, i + 1, ahead)
       }
     }
-    if (own > 0) this.#owners.lost(number, own)
+    if (own > 0) this.#owners.lostOfLive(number, own)
     this.#blocks.clearIfEmpty()
     return i
   }
@@ -229,23 +231,9 @@ export class LooseBlocks {
     const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
     if (word !== 0) {
       this.#ages.lost(ageOf(word))
-      this.#owners.lost(number)
+      this.#owners.lostOfLive(number, 1)
     } else if (!this.#removeFar(number, low, high)) return false
     this.#blocks.clearIfEmpty()
-    return true
-  }
-
-  /**
-   * Like `remove`, for one block (signed halves) with this holder as its only owner; false if it is not: nothing
-   * changed.
-   */
-  removeOwn(holder: number, low: number, high: number): boolean {
-    const number = this.#owners.numberOf(holder)
-    if (number === 0 || this.#table.count < 2) return false
-    const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
-    if (word === 0) return false
-    this.#ages.lost(ageOf(word))
-    this.#owners.lost(number)
     return true
   }
 

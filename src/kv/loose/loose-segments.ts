@@ -45,10 +45,11 @@ export class LooseSegments {
   /** By the first `32 - shift` bits of a hash: the number of its segment. */
   directory = new Int32Array(1 << SIZE_BITS)
   shift = 32 - SIZE_BITS
-  /** By segment number: its words, its number of buckets, its rows in use. */
+  /** By segment number: its words, its number of buckets, its rows in use, and at how many of them it shrinks. */
   readonly rows: Int32Array[] = []
   buckets = new Int32Array(16)
   live = new Int32Array(16)
+  floors = new Int32Array(16)
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
@@ -64,7 +65,7 @@ export class LooseSegments {
   }
 
   get bytes(): number {
-    return this.#bytes + this.directory.byteLength + 16 * this.rows.length
+    return this.#bytes + this.directory.byteLength + 20 * this.rows.length
   }
 
   numberOf(hash: number): number {
@@ -89,7 +90,7 @@ export class LooseSegments {
 
   /** Whether a segment is sparse enough to shrink. */
   isSparse(number: number): boolean {
-    return 100 * (this.live[number] as number) <= SPARSE * ROWS * (this.buckets[number] as number)
+    return (this.live[number] as number) <= (this.floors[number] as number)
   }
 
   /** The opposite check after a mass removal: whether a segment is full enough to stay. */
@@ -210,6 +211,7 @@ export class LooseSegments {
     if (number === this.buckets.length) {
       this.buckets = grown(this.buckets)
       this.live = grown(this.live)
+      this.floors = grown(this.floors)
       this.#depths = grown(this.#depths)
       this.#added = grown(this.#added)
     }
@@ -226,6 +228,7 @@ export class LooseSegments {
     this.rows[number] = segment
     this.buckets[number] = buckets
     this.live[number] = 0
+    this.floors[number] = Math.floor((SPARSE * ROWS * buckets) / 100)
     this.#added[number] = 0
     this.#depths[number] = depth
     return number
@@ -240,6 +243,7 @@ export class LooseSegments {
     this.rows[number] = NONE
     this.buckets[number] = 0
     this.live[number] = 0
+    this.floors[number] = 0
     this.#free.push(number)
   }
 

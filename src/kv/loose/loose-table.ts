@@ -7,11 +7,20 @@
  * cursor, "the block found", which is valid until the next change. The memory is managed by `LooseSegments`.
  */
 import { BUCKET, BUCKET_BITS, ROW, ROWS, WORD } from './loose-rows.ts'
-import { candidatesOf, clear, cleared, hasPassed, homeOf, isRow, mayBeIn } from './loose-rows.ts'
-import { markOf, printOf, rowOf, spreadHash } from './loose-rows.ts'
+import { candidatesOf, clear, hasPassed, homeOf, isRow, mayBeIn } from './loose-rows.ts'
+import { markOf, printOf, rowOf, spreadHash, withoutPrint } from './loose-rows.ts'
 import { LooseSegments } from './loose-segments.ts'
 
 const NONE = new Int32Array(0)
+/** Hashes that are prefetched at once: more would evict each other from the L1 cache. */
+const AHEAD_MAX = 32
+/** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
+const spread = spreadHash
+const home = homeOf
+const print = printOf
+const matching = candidatesOf
+const rowAt = rowOf
+const without = withoutPrint
 
 export class LooseTable {
   #segments = new LooseSegments()
@@ -21,6 +30,9 @@ export class LooseTable {
   #at = 0
   #home = 0
   #number = 0
+  /** Scratch of `prefetch`: segments and buckets of the hashes. */
+  readonly #numbers = new Int32Array(AHEAD_MAX)
+  readonly #places = new Int32Array(AHEAD_MAX)
 
   get bytes(): number {
     return this.#segments.bytes
@@ -112,17 +124,37 @@ export class LooseTable {
   }
 
   /**
-   * Prefetches the buckets of hashes `from` .. `to` (at most 32), so that the memory accesses overlap and the next
-   * lookups hit the CPU cache. Returns a bit per hash, lowest first, that says whether the block may be present.
+   * Prefetches the buckets of hashes `from` .. `to` (at most 32, or they evict each other from the CPU cache), so that
+   * the memory accesses overlap and the next lookups hit the cache. Only reads: whatever depended on a value would fill
+   * the processor's queue, so that it starts fewer reads at a time. Returns a value that depends on all of them, so
+   * that the compiler cannot remove the reads.
    */
-  touch(hashes: Uint32Array, from: number, to: number): number {
-    const segments = this.#segments
+  prefetch(hashes: Uint32Array, from: number, to: number): number {
+    const { directory, shift, rows: all, buckets } = this.#segments
+    const [numbers, places] = [this.#numbers, this.#places]
+    const count = to - from
+    for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
+      const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
+      const number = directory[hash >>> shift] as number
+      numbers[i] = number
+      places[i] = home(hash, buckets[number] as number)
+    }
+    let sum = 0
+    for (let i = 0; i < count; i++) {
+      sum ^= (all[numbers[i] as number] as Int32Array)[places[i] as number] as number
+    }
+    return sum
+  }
+
+  /** A bit per hash of `from` .. `to` (at most 32), lowest first, that says whether the block may be present. */
+  suspects(hashes: Uint32Array, from: number, to: number): number {
+    const { directory, shift, rows: all, buckets } = this.#segments
     let suspects = 0
     for (let i = to - 1; i >= from; i--) {
       const hash = spreadHash((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
-      const number = segments.numberOf(hash)
-      const rows = segments.rows[number] as Int32Array
-      const header = rows[homeOf(hash, segments.buckets[number] as number)] as number
+      const number = directory[hash >>> shift] as number
+      const rows = all[number] as Int32Array
+      const header = rows[homeOf(hash, buckets[number] as number)] as number
       suspects = (suspects << 1) | mayBeIn(header, printOf(hash))
     }
     return suspects
@@ -172,19 +204,21 @@ export class LooseTable {
    */
   deleteNear(low: number, high: number, word: number, mask: number): number {
     const segments = this.#segments
-    const hash = spreadHash(low, high)
-    const number = segments.numberOf(hash)
-    if (segments.isSparse(number)) return 0
+    const hash = spread(low, high)
+    const number = segments.directory[hash >>> segments.shift] as number
+    const live = segments.live[number] as number
+    if (live <= (segments.floors[number] as number)) return 0
     const rows = segments.rows[number] as Int32Array
-    const bucket = homeOf(hash, segments.buckets[number] as number)
+    const bucket = home(hash, segments.buckets[number] as number)
     const header = rows[bucket] as number
-    const candidates = candidatesOf(header, printOf(hash))
+    const candidates = matching(header, print(hash))
     if (candidates === 0) return 0
-    const k = rowOf(bucket, candidates)
-    const found = rows[k + WORD] as number
-    if (rows[k] !== low || rows[k + 1] !== high || ((found ^ word) & mask) !== 0) return 0
-    rows[bucket] = cleared(header, k)
-    segments.live[number] = (segments.live[number] as number) - 1
+    const k = rowAt(bucket, candidates)
+    const found = rows[(k + 2) | 0] as number
+    const different = ((rows[k] as number) ^ low) | ((rows[(k + 1) | 0] as number) ^ high)
+    if ((different | ((found ^ word) & mask)) !== 0) return 0
+    rows[bucket] = without(header, candidates)
+    segments.live[number] = live - 1
     this.count -= 1
     return found
   }

@@ -67,6 +67,12 @@ export class Tenancies {
     }
   }
 
+  /** Like `lost`, if the stay certainly has not ended. */
+  lostOfLive(number: number, count: number): void {
+    this.#held.add(number, -count)
+    this.live -= count
+  }
+
   leave(holder: number): void {
     const number = this.numberOf(holder)
     if (number === 0) return

@@ -126,7 +126,7 @@ export class RunDissolution {
       const stop = Math.min(count, this.#holdings.endOf(held, start + i) - start)
       for (; i < stop; i = Math.min(stop, i + BATCH)) {
         const to = Math.min(stop, i + BATCH)
-        loose.touch(this.#hashes, i, to)
+        loose.prefetch(this.#hashes, i, to)
         loose.addOrHold(this.#hashes, i, to, holder)
       }
       i += 1

@@ -175,9 +175,9 @@ export class RunIndex {
     return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
   }
 
-  /** Removes one loose block (signed halves) whose only owner is this holder; false if it is not: nothing changed. */
+  /** Removes a block (signed halves) of a holder, if it is loose; false if it is not: nothing changed. */
   removeLoose(holder: number, low: number, high: number): boolean {
-    return this.#loose.removeOwn(holder, low, high)
+    return this.#loose.removeOne(holder, low, high)
   }
 
   /** 'block-not-found' if some hash was not held; the others are removed anyway. */
@@ -265,7 +265,7 @@ export class RunIndex {
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
-    if (count - i > TOUCHED_MIN) loose.touch(hashes, i, Math.min(count, i + TOUCHED))
+    if (count - i > TOUCHED_MIN) loose.prefetch(hashes, i, Math.min(count, i + TOUCHED))
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break

@@ -31,7 +31,7 @@ export class RunLookAhead {
 
   /** Prefetches for hashes `from` .. `to`, at most `AHEAD_MAX`. */
   touch(hashes: Uint32Array, from: number, to: number): void {
-    this.#loose.touch(hashes, from, to)
+    this.#loose.prefetch(hashes, from, to)
     if (this.#blocks.anchors.count >= ANCHORS_MIN) this.#touchRuns(hashes, from, to)
   }
 

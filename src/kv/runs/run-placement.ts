@@ -257,7 +257,7 @@ export class RunPlacement {
   /** Prefetches the blocks of a short event and notes which may be loose. */
   #look(hashes: Uint32Array): void {
     const count = hashes.length >> 1
-    if (count < RUN_BLOCKS_MIN) this.#suspects = this.#loose.touch(hashes, 0, count)
+    if (count < RUN_BLOCKS_MIN) this.#suspects = this.#loose.suspects(hashes, 0, count)
   }
 
   #hasLoose(hashes: Uint32Array): boolean {
