@@ -96,6 +96,35 @@ describe('EventPrefixIndex.applyAll', () => {
     )
   })
 
+  it('applyAll - removals that arrive one by one wait, and nobody can tell', () => {
+    const step = fc.record({
+      holder: fc.nat(HOLDERS - 1),
+      event,
+      then: fc.constantFrom('', '', '', '', '', '', 'stats', 'find', 'apply', 'leave'),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 40, maxLength: 200, size: 'max' }), (steps) => {
+        const [waiting, single] = [filled(), filled()]
+        const [a, b] = [new PrefixMatches(HOLDERS), new PrefixMatches(HOLDERS)]
+        for (const { holder, event: each, then } of steps) {
+          const isRefused = !['applied', 'block-not-found'].includes(single.apply(holder, each))
+          expect(waiting.applyAll(holder, [each])).toBe(isRefused ? 1 : 0)
+          if (then === 'stats') expect(waiting.stats()).toEqual(single.stats())
+          else if (then === 'apply') expect(waiting.apply(0, each)).toBe(single.apply(0, each))
+          else if (then === 'leave') for (const x of [waiting, single]) x.removeHolder(holder)
+          else if (then === 'find' && each.kind !== 'cleared') {
+            waiting.find(each.hashes, a)
+            single.find(each.hashes, b)
+            expect(a.device).toEqual(b.device)
+          }
+        }
+        expect(waiting.stats()).toEqual(single.stats())
+        checkRuns(waiting.device)
+      }),
+      { numRuns: 10 },
+    )
+  })
+
   it('applyAll - no event, and one rejected event', () => {
     const index = new EventPrefixIndex()
     expect(index.applyAll(0, [])).toBe(0)

@@ -12,6 +12,7 @@ import type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from '../prefix/pref
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { AHEAD_MAX } from '../runs/run-look-ahead.ts'
 import { RunIndex } from '../runs/run-index.ts'
+import { WaitingRemovals } from './waiting-removals.ts'
 
 type Stored = Extract<KvEvent, { kind: 'stored' }>
 type Removed = Extract<KvEvent, { kind: 'removed' }>
@@ -48,6 +49,8 @@ export class EventPrefixIndex implements PrefixIndex {
   readonly #bytesMax: number
   #storedSinceLook = 0
   readonly #merged = new Uint32Array(2 * MERGED_MAX)
+  /** Removals from the device tier that `applyAll` has accepted but not applied. */
+  readonly #waiting = new WaitingRemovals()
   /** Scratch: hashes to prefetch. */
   readonly #ahead = new Uint32Array(2 * AHEAD_MAX)
 
@@ -65,10 +68,16 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /** The index of the device tier, for statistics. */
   get device(): RunIndex {
+    this.#settle()
     return this.#device
   }
 
   apply(holder: number, event: KvEvent): ApplyOutcome {
+    if (this.#waiting.count > 0) this.#settle()
+    return this.#apply(holder, event)
+  }
+
+  #apply(holder: number, event: KvEvent): ApplyOutcome {
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
     switch (event.kind) {
       case 'stored': {
@@ -87,9 +96,11 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /**
    * Applies a holder's events in order; returns how many were rejected. Faster than one by one, because the memory
-   * that short events need is prefetched.
+   * that short events need is prefetched. A short removal that comes alone waits for others (`WaitingRemovals`).
    */
   applyAll(holder: number, events: readonly KvEvent[]): number {
+    if (events.length === 1 && this.#wait(holder, events[0] as KvEvent)) return 0
+    this.#settle()
     const refusedBefore = this.#refused
     for (let i = 0; i < events.length;) {
       const removals = this.#removalsFrom(events, i)
@@ -99,9 +110,36 @@ export class EventPrefixIndex implements PrefixIndex {
         continue
       }
       const stop = this.#lookAhead(events, i)
-      for (; i < stop; i++) this.apply(holder, events[i] as KvEvent)
+      for (; i < stop; i++) this.#apply(holder, events[i] as KvEvent)
     }
     return this.#refused - refusedBefore
+  }
+
+  #wait(holder: number, event: KvEvent): boolean {
+    if (event.kind !== 'removed' || event.tier !== 'device' || this.#names.size > 0) return false
+    if (holder >= this.#holderCount) this.#holderCount = holder + 1
+    if (this.#waiting.add(holder, event.hashes)) return true
+    this.#settle()
+    return this.#waiting.add(holder, event.hashes)
+  }
+
+  /** Applies the removals that wait. */
+  #settle(): void {
+    const waiting = this.#waiting
+    const { count, hashes } = waiting
+    if (count === 0) return
+    if (count > 1) this.#device.lookAhead.touch(hashes, 0, count)
+    for (let i = 0; i < count;) {
+      const holder = waiting.holderAt(i)
+      const end = waiting.groupEnd(i)
+      const isOne = end === i + 1
+      const [low, high] = [hashes[2 * i] as number, hashes[2 * i + 1] as number]
+      if (!isOne || !this.#device.removeLoose(holder, low | 0, high | 0)) {
+        this.#device.remove(holder, hashes.subarray(2 * i, 2 * end))
+      }
+      i = end
+    }
+    waiting.clear()
   }
 
   /**
@@ -161,6 +199,7 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   removeHolder(holder: number): void {
+    this.#settle()
     this.#device.removeHolder(holder)
     this.#host?.removeHolder(holder)
     this.#disk?.removeHolder(holder)
@@ -168,6 +207,7 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   find(sequenceHashes: Uint32Array, matches: PrefixMatches): void {
+    this.#settle()
     matches.clear()
     matches.reserve(this.#holderCount)
     this.#device.find(sequenceHashes, matches)
@@ -176,6 +216,7 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   stats(): PrefixIndexStats {
+    this.#settle()
     const tiers = this.#tiers
     const sum = (figure: (tier: RunIndex) => number): number =>
       tiers.reduce((total, tier) => total + figure(tier), 0)

@@ -31,6 +31,10 @@ const AHEAD = 32
 /** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
+/** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
+const refBits = REF_BITS
+const ownMask = OWN_MASK
+const aged = ageOf
 
 export class LooseBlocks {
   readonly #blocks: LooseOwners
@@ -194,10 +198,10 @@ export class LooseBlocks {
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      const word = table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
+      const word = table.deleteNear(low, high, number << refBits, ownMask)
       if (word !== 0) {
         own += 1
-        this.#ages.lost(ageOf(word))
+        this.#ages.lost(aged(word))
       } else if (!this.#removeFar(number, low, high)) break
       if (i + 1 === ahead) {
         // The neighbours of a loose block are usually loose, too.
@@ -206,7 +210,7 @@ export class LooseBlocks {
       }
     }
     if (own > 0) this.#owners.lostOfLive(number, own)
-    this.#blocks.clearIfEmpty()
+    if (this.#table.count === 0) this.#blocks.clearIfEmpty()
     return i
   }
 
@@ -228,12 +232,12 @@ export class LooseBlocks {
   removeOne(holder: number, low: number, high: number): boolean {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return false
-    const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
+    const word = this.#table.deleteNear(low, high, number << refBits, ownMask)
     if (word !== 0) {
-      this.#ages.lost(ageOf(word))
+      this.#ages.lost(aged(word))
       this.#owners.lostOfLive(number, 1)
     } else if (!this.#removeFar(number, low, high)) return false
-    this.#blocks.clearIfEmpty()
+    if (this.#table.count === 0) this.#blocks.clearIfEmpty()
     return true
   }
 

@@ -35,7 +35,7 @@ const PASSED_MAX = 127
 const PRINTS = PASSED_ONE - 1
 
 export function spreadHash(low: number, high: number): number {
-  const mixed = Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
+  const mixed = Math.imul(low ^ Math.imul(high | 0, 0x85ebca6b), 0x9e3779b1)
   const again = Math.imul(mixed ^ (mixed >>> 15), 0xc2b2ae35)
   return again ^ (again >>> 13)
 }

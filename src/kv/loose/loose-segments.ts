@@ -41,15 +41,17 @@ function lastSize(hash: number): number {
   return Math.floor(BUCKETS_LAST * 2 ** (place / (1 << SIZE_BITS)))
 }
 
+/** Number of rows at which a segment shrinks. */
+const floorOf = (buckets: number): number => Math.floor((SPARSE * ROWS * buckets) / 100)
+
 export class LooseSegments {
   /** By the first `32 - shift` bits of a hash: the number of its segment. */
   directory = new Int32Array(1 << SIZE_BITS)
   shift = 32 - SIZE_BITS
-  /** By segment number: its words, its number of buckets, its rows in use, and at how many of them it shrinks. */
+  /** By segment number: its words, its number of buckets, and how many rows it has above the number at which it shrinks. */
   readonly rows: Int32Array[] = []
   buckets = new Int32Array(16)
-  live = new Int32Array(16)
-  floors = new Int32Array(16)
+  surplus = new Int32Array(16)
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
@@ -65,24 +67,29 @@ export class LooseSegments {
   }
 
   get bytes(): number {
-    return this.#bytes + this.directory.byteLength + 20 * this.rows.length
+    return this.#bytes + this.directory.byteLength + 16 * this.rows.length
   }
 
   numberOf(hash: number): number {
     return this.directory[hash >>> this.shift] as number
   }
 
+  /** Number of rows in use of a segment. */
+  liveOf(number: number): number {
+    return (this.surplus[number] as number) + floorOf(this.buckets[number] as number)
+  }
+
   /** Inserts a row whose hash is not present. */
   add(hash: number, low: number, high: number, word: number): void {
     let number = this.numberOf(hash)
     let buckets = this.buckets[number] as number
-    while (100 * (this.live[number] as number) >= FULL * ROWS * buckets) {
+    while (100 * this.liveOf(number) >= FULL * ROWS * buckets) {
       this.#makeSpace(number, hash)
       number = this.numberOf(hash)
       buckets = this.buckets[number] as number
     }
     put(this.rows[number] as Int32Array, buckets, hash, low, high, word)
-    this.live[number] = (this.live[number] as number) + 1
+    this.surplus[number] = (this.surplus[number] as number) + 1
     const added = (this.#added[number] as number) + 1
     this.#added[number] = added
     if (added > STALE * ROWS * buckets) this.#makeMarks(number)
@@ -90,22 +97,22 @@ export class LooseSegments {
 
   /** Whether a segment is sparse enough to shrink. */
   isSparse(number: number): boolean {
-    return (this.live[number] as number) <= (this.floors[number] as number)
+    return (this.surplus[number] as number) <= 0
   }
 
   /** The opposite check after a mass removal: whether a segment is full enough to stay. */
   isTidy(number: number): boolean {
-    return 100 * (this.live[number] as number) >= TIDY * ROWS * (this.buckets[number] as number)
+    return 100 * this.liveOf(number) >= TIDY * ROWS * (this.buckets[number] as number)
   }
 
   /** Shrinks the segment of this hash, or merges it with its buddy. */
   shrink(number: number, hash: number): void {
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
-    const live = this.live[number] as number
+    const live = this.liveOf(number)
     const last = lastSize(hash)
     const buddy = this.directory[(hash ^ (1 << (32 - depth))) >>> this.shift] as number
-    const both = live + (this.live[buddy] as number)
+    const both = live + this.liveOf(buddy)
     const isPair = depth > SIZE_BITS && this.#depths[buddy] === depth
     if (isPair && 2 * both < ROWS * last) {
       this.#unite(number, buddy, hash, depth - 1)
@@ -165,8 +172,8 @@ export class LooseSegments {
     const bit = 31 - depth
     const [rows, half] = [this.rows[number], this.rows[other]]
     const moved = divide(rows as Int32Array, half as Int32Array, buckets, bit)
-    this.live[number] = (this.live[number] as number) - moved
-    this.live[other] = moved
+    this.surplus[number] = (this.surplus[number] as number) - moved
+    this.surplus[other] = (this.surplus[other] as number) + moved
     this.#depths[number] = depth + 1
     // Both filters still contain the bits of the blocks of both.
     this.#added[number] = (ROWS * buckets) >> 1
@@ -189,7 +196,7 @@ export class LooseSegments {
         put(target, buckets, spreadHash(low, high), low, high, rows[k + WORD] as number)
       }
     }
-    this.live[to] = (this.live[to] as number) + (this.live[from] as number)
+    this.surplus[to] = (this.surplus[to] as number) + this.liveOf(from)
   }
 
   /** Rebuilds the filter, without the bits of removed blocks. */
@@ -210,8 +217,7 @@ export class LooseSegments {
     const number = this.#free.pop() ?? this.rows.length
     if (number === this.buckets.length) {
       this.buckets = grown(this.buckets)
-      this.live = grown(this.live)
-      this.floors = grown(this.floors)
+      this.surplus = grown(this.surplus)
       this.#depths = grown(this.#depths)
       this.#added = grown(this.#added)
     }
@@ -227,8 +233,7 @@ export class LooseSegments {
     }
     this.rows[number] = segment
     this.buckets[number] = buckets
-    this.live[number] = 0
-    this.floors[number] = Math.floor((SPARSE * ROWS * buckets) / 100)
+    this.surplus[number] = -floorOf(buckets)
     this.#added[number] = 0
     this.#depths[number] = depth
     return number
@@ -242,8 +247,7 @@ export class LooseSegments {
     }
     this.rows[number] = NONE
     this.buckets[number] = 0
-    this.live[number] = 0
-    this.floors[number] = 0
+    this.surplus[number] = 0
     this.#free.push(number)
   }
 

@@ -206,8 +206,8 @@ export class LooseTable {
     const segments = this.#segments
     const hash = spread(low, high)
     const number = segments.directory[hash >>> segments.shift] as number
-    const live = segments.live[number] as number
-    if (live <= (segments.floors[number] as number)) return 0
+    const surplus = segments.surplus[number] as number
+    if (surplus <= 0) return 0
     const rows = segments.rows[number] as Int32Array
     const bucket = home(hash, segments.buckets[number] as number)
     const header = rows[bucket] as number
@@ -218,19 +218,19 @@ export class LooseTable {
     const different = ((rows[k] as number) ^ low) | ((rows[(k + 1) | 0] as number) ^ high)
     if ((different | ((found ^ word) & mask)) !== 0) return 0
     rows[bucket] = without(header, candidates)
-    segments.live[number] = live - 1
+    segments.surplus[number] = surplus - 1
     this.count -= 1
     return found
   }
 
   /** Like `delete`, during an iteration over a segment: no other row moves. */
   deleteOnly(): void {
-    const { buckets, live } = this.#segments
+    const { buckets, surplus } = this.#segments
     const size = buckets[this.#number] as number
     let home = this.#home
     if (home < 0) home = homeOf(spreadHash(this.low, this.high), size)
     clear(this.#rows, this.#at, home, size << BUCKET_BITS)
-    live[this.#number] = (live[this.#number] as number) - 1
+    surplus[this.#number] = (surplus[this.#number] as number) - 1
     this.count -= 1
   }
 

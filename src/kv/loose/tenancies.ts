@@ -34,7 +34,7 @@ export class Tenancies {
 
   /** The stay number of a holder, or 0. */
   numberOf(holder: number): number {
-    return holder < this.#numbers.length ? this.#numbers.get(holder) : 0
+    return this.#numbers.at(holder)
   }
 
   /** The stay number of a holder; a new stay begins if it has none. */

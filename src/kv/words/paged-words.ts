@@ -44,6 +44,13 @@ export class PagedWords {
     return (this.#pages[i >>> PAGE_BITS] as Int32Array)[i & PAGE_MASK] as number
   }
 
+  /** Like `get`, and 0 beyond the space. */
+  at(i: number): number {
+    const first = this.#first
+    if (i < first.length) return first[i] as number
+    return i < this.length ? this.get(i) : 0
+  }
+
   set(i: number, word: number): void {
     const first = this.#first
     if (i < first.length) first[i] = word
