@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { GbnfLanguage } from '../../../test/text/gbnf-language.ts'
+import { guidedGrammar } from '../../text/index.ts'
 import { forcedCallSchema } from './forced-call-schema.ts'
 
 describe('the schema of a forced call', () => {
@@ -30,5 +32,20 @@ describe('the schema of a forced call', () => {
     }
     const schema = forcedCallSchema([{ type: 'function', function: { name: 'f', parameters } }])
     expect(schema).toMatchObject({ properties: { arguments: parameters } })
+  })
+
+  it.each([
+    [{}, { a: 1 }, 1],
+    [{ type: ['object', 'null'] }, {}, null],
+    [
+      { anyOf: [{ $ref: '#/$defs/a' }, { type: 'array' }], $defs: { a: { required: ['b'] } } },
+      { b: 1 },
+      [],
+    ],
+  ])('parameters %j - arguments are an object', (parameters, right, wrong) => {
+    const schema = forcedCallSchema([{ type: 'function', function: { name: 'f', parameters } }])
+    const language = new GbnfLanguage(guidedGrammar({ kind: 'json-schema', schema }))
+    const call = (value: unknown): string => JSON.stringify({ name: 'f', arguments: value })
+    expect([language.has(call(right)), language.has(call(wrong))]).toEqual([true, false])
   })
 })

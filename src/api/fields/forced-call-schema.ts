@@ -8,7 +8,7 @@ export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
     type: 'object',
     properties: {
       name: { const: tool.function.name },
-      arguments: withRefsUnder(
+      arguments: objectUnder(
         `#${isOne ? '' : `/anyOf/${index}`}/properties/arguments`,
         tool.function.parameters ?? NO_PARAMETERS,
       ),
@@ -17,6 +17,14 @@ export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
     additionalProperties: false,
   }))
   return isOne ? calls[0] : { anyOf: calls }
+}
+
+/** Arguments are an object, whatever else the tool's schema allows: parsers read no other call. */
+function objectUnder(place: string, schema: Readonly<Record<string, unknown>>): unknown {
+  if (schema['type'] === 'object') return withRefsUnder(place, schema)
+  if (Object.hasOwn(schema, 'properties') && schema['type'] === undefined)
+    return withRefsUnder(place, { ...schema, type: 'object' })
+  return { allOf: [withRefsUnder(`${place}/allOf/0`, schema), { type: 'object' }] }
 }
 
 /** Schema of a tool without parameters. */
