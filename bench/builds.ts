@@ -2,7 +2,8 @@
  * Compares the frontend's CPU per request of two builds of Baton, which take turns on prompts that never repeat. On a
  * shared machine absolute figures change from minute to minute; the ratio of adjacent turns is stable.
  *
- *   npx tsx bench/builds.ts --against DIR [--forward] [--prefill 0|1] [--workload n16|s16x1|p64] [--turns 8] [--seconds 2]
+ *   npx tsx bench/builds.ts --against DIR [--forward] [--prefill 0|1] [--workload n16|s16x1|p64] [--words 100]
+ *     [--turns 8] [--seconds 2]
  *
  * DIR is another checkout that has been built. With `--forward` both builds forward to two trivial upstreams, otherwise
  * each has two simulated workers.
@@ -22,6 +23,7 @@ const { values } = parseArgs({
     forward: { type: 'boolean', default: false },
     prefill: { type: 'string', default: '0' },
     workload: { type: 'string', default: 'n16' },
+    words: { type: 'string', default: '' },
     turns: { type: 'string', default: '8' },
     seconds: { type: 'string', default: '2' },
   },
@@ -29,7 +31,11 @@ const { values } = parseArgs({
 const WARM_UP_SECONDS = 20
 /** Milliseconds between the tokens of a paced upstream. */
 const ITL_MS = 10
-const workload = WORKLOADS.find(({ name }) => name === values.workload)
+const named = WORKLOADS.find(({ name }) => name === values.workload)
+const workload =
+  named === undefined || values.words === ''
+    ? named
+    : { ...named, asked: { ...named.asked, words: Number(values.words) } }
 if (values.against === '' || workload === undefined)
   throw new Error('give --against and a workload')
 

@@ -21,3 +21,9 @@ declare class TextDecoder {
   constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean })
   decode(bytes?: Uint8Array | ArrayBuffer, options?: { stream?: boolean }): string
 }
+declare class MessageChannel {
+  readonly port1: {
+    postMessage(message: unknown, transfer: ArrayBuffer[]): void
+    close(): void
+  }
+}

@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, rounded times, text that is safe on a terminal
+ * JSON values, bytes joined, memory freed at once, rounded times, text that is safe on a terminal
  * or in a log.
  * May use: nothing. For: every room.
  */
@@ -18,6 +18,7 @@ export { ERROR_CODES } from './error-codes.ts'
 export type { ErrorClass, ErrorCode, ErrorCodeRow } from './error-codes.ts'
 export { endOfString, exactJson, hasExactIntegers, parseExactJson } from './exact-json.ts'
 export { withExactIntegers, withPlainIntegers } from './exact-json.ts'
+export { freeMemory, freeOwned, ownMemory } from './free-memory.ts'
 export { InFlightMap, InFlightSet } from './in-flight.ts'
 export type { InFlight } from './in-flight.ts'
 export { isRecord } from './is-record.ts'

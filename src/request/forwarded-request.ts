@@ -37,6 +37,11 @@ export interface ForwardFlow {
 
 /** Receives the reply; called before the end is reported to the request's `ReplySink`. */
 export interface ForwardSink {
+  /**
+   * The answer is about to begin, and the engine has been sent all of the request. Called before `onWhole` or
+   * `onHead`; not called if the plane cannot tell.
+   */
+  onSent?(): void
   /** A complete small reply; a string if it is pure ASCII. Only the end follows. */
   onWhole(head: ForwardHead, body: string | Uint8Array): void
   /** A stream starts; `isEvents`: it consists of server-sent events. */

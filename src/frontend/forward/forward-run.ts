@@ -8,7 +8,7 @@
  * Nothing is resumed after the first byte, because the tokens are not known here. The client gets an error
  * event.
  */
-import { parseWorkerId } from '../../base/index.ts'
+import { freeOwned, parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
 import { usageOf } from '../../request/index.ts'
 import type {
@@ -49,6 +49,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #reject: (error: BatonError) => void = () => {}
   /** The request, with this run as the sink of the answer. */
   readonly #request: GenerateRequest
+  readonly #promptTokens: number
   #handle: RequestHandle | null = null
   #attempt = 0
   #workerId: WorkerId | undefined
@@ -58,6 +59,9 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #isEvents = false
   #pieces = 0
   #stream: ForwardStream | null = null
+  /** The only worker so far computes the whole request. */
+  #isOneLeg = false
+  #isSent = false
   #isDecided = false
   #isDone = false
   readonly #onAbort = (): void =>
@@ -77,6 +81,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
       errorEvent,
       ...(prefillBody === undefined ? {} : { prefillBody }),
     })
+    this.#promptTokens = this.#request.tokenIds.length
   }
 
   /** Rejects with the error that becomes the status. Called once. */
@@ -94,6 +99,10 @@ export class ForwardRun implements ReplySink, ForwardSink {
       this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
     })
+  }
+
+  onSent(): void {
+    this.#isSent = true
   }
 
   onWhole(head: ForwardHead, body: string | Uint8Array): void {
@@ -140,7 +149,10 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   onPhase(event: PhaseEvent): void {
     // The router itself handles a failed prefill.
-    if (event.kind === 'routed' && event.phase !== 'prefill') this.#workerId = event.workerId
+    if (event.kind === 'routed') {
+      if (event.phase !== 'prefill') this.#workerId = event.workerId
+      this.#isOneLeg = event.phase === 'aggregated'
+    }
     this.#options.record.tell(event)
   }
 
@@ -170,7 +182,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
    * For a stream whose engine reports no usage: routed prompt tokens and received pieces. Key limits use it.
    */
   get #estimate(): Usage | null {
-    return this.#isEvents ? usageOf(this.#request.tokenIds.length, this.#pieces) : null
+    return this.#isEvents ? usageOf(this.#promptTokens, this.#pieces) : null
   }
 
   #mayTryAgain(error: BatonError): boolean {
@@ -216,7 +228,14 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   #decide(reply: HttpReply): void {
     this.#isDecided = true
+    if (this.#isSent && this.#isOneLeg && this.#attempt === 1) this.#freeMemory()
     this.#resolve(reply)
+  }
+
+  /** There is no further attempt, and the bytes have left this process. */
+  #freeMemory(): void {
+    freeOwned(this.#options.http.body.buffer)
+    freeOwned(this.#request.tokenIds.buffer)
   }
 
   /** Ends the call from this side. */

@@ -8,6 +8,7 @@
  * dominate that of the text. The hash includes the JSON before the data and the first bytes of its file format, because
  * they are the same for every image.
  */
+import { ownMemory } from '../../base/index.ts'
 import type { Member, Span } from '../http/json-members.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 
@@ -109,6 +110,7 @@ function tokensOf(pieces: readonly Uint8Array[]): Uint32Array {
   for (const piece of pieces) length += piece.length
   // A request has at least one token.
   const tokens = new Uint32Array(Math.max(1, Math.ceil(length / BYTES_PER_TOKEN)))
+  ownMemory(tokens.buffer)
   const target = new Uint8Array(tokens.buffer)
   let at = 0
   for (const piece of pieces) {

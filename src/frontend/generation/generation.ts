@@ -10,7 +10,7 @@ import {
   sessionOf,
 } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
-import { BatonError, hasExactIntegers } from '../../base/index.ts'
+import { BatonError, freeOwned, hasExactIntegers } from '../../base/index.ts'
 import type { EngineFeature, GenerateRequest, GuidedDecoding } from '../../request/index.ts'
 import { guidedGrammar, withPlainBounds } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
@@ -36,6 +36,8 @@ export async function generate<Call extends GenerationOptions>(
   record: CallRecord,
   given: GenerationJob<Call>,
 ): Promise<HttpReply> {
+  // The call was read from it, and has copies of everything.
+  freeOwned(http.body.buffer)
   const nvext = applyRoutingHeaders(given.call.nvext, http.headers)
   const job: GenerationJob<Call> =
     nvext === given.call.nvext ? given : { ...given, call: { ...given.call, nvext } }

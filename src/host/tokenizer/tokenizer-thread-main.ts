@@ -44,5 +44,9 @@ function stepBack(): void {
 
 stepBack()
 parentPort?.on('message', (task: EncodeTask) => {
-  void encode(task).then((result) => parentPort?.postMessage(result))
+  void encode(task).then((result) => {
+    // The ids are moved, because each copy is memory outside of a heap, which makes V8 collect that heap.
+    const moved = 'tokenIds' in result ? [result.tokenIds.buffer as ArrayBuffer] : []
+    parentPort?.postMessage(result, moved)
+  })
 })

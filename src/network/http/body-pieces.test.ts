@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { freeOwned } from '../../base/index.ts'
 import { BodyPieces } from './body-pieces.ts'
 
 const MIB = 1024 * 1024
@@ -30,6 +31,19 @@ describe('BodyPieces', () => {
     const body = new BodyPieces(length, length)
     for (let at = 0; at < length; at += 60_000) body.add(bytes.subarray(at, at + 60_000))
     expect(bytes.equals(body.whole())).toBe(true)
+  })
+
+  it('a large piece with memory of its own - is freed when it was copied; one that shares its memory is kept', () => {
+    const own = Buffer.alloc(60_000, 'a')
+    const shared = Buffer.alloc(70_000, 'b').subarray(10_000)
+    const body = new BodyPieces(120_000, 120_000)
+    body.add(own)
+    body.add(shared)
+    expect([own.length, shared.length]).toEqual([0, 60_000])
+    const whole = body.whole()
+    expect(Buffer.from(whole).toString()).toBe('a'.repeat(60_000) + 'b'.repeat(60_000))
+    freeOwned(whole.buffer)
+    expect(whole.length).toBe(0)
   })
 
   it('a piece whose buffer is reused by its reader - does not change the added bytes', () => {

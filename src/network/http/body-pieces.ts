@@ -3,8 +3,10 @@
  *
  * If its length was announced, a body of several pieces is copied into one buffer as it arrives. A piece that is
  * kept until the end lives long enough to be moved to the old generation; with bodies of hundreds of kilobytes most
- * of the garbage collector's work was to look for such pieces.
+ * of the garbage collector's work was to look for such pieces. For the same reason the memory of large pieces is freed
+ * when they were copied, and whoever has read a large body may free it (`freeOwned`).
  */
+import { freeMemory, ownMemory } from '../../base/index.ts'
 
 /** At most this many bytes are allocated for a length that was only announced. */
 const ANNOUNCED_BYTES_MAX = 1024 * 1024
@@ -41,12 +43,21 @@ export class BodyPieces {
       this.#buffer = null
     }
     if (this.#buffer === null) this.#pieces.push(piece)
-    else piece.copy(this.#buffer, at)
+    else {
+      piece.copy(this.#buffer, at)
+      if (ownsItsMemory(piece)) freeMemory(piece.buffer)
+    }
     return true
   }
 
   /** The whole body, after its end. */
   whole(): Uint8Array {
+    const whole = this.#whole()
+    if (ownsItsMemory(whole)) ownMemory(whole.buffer)
+    return whole
+  }
+
+  #whole(): Uint8Array {
     if (this.#buffer !== null) return this.#buffer.subarray(0, this.#bytes)
     return this.#pieces.length === 1 ? (this.#pieces[0] ?? EMPTY) : Buffer.concat(this.#pieces)
   }
@@ -54,4 +65,9 @@ export class BodyPieces {
   #isWorthACopy(first: Buffer): boolean {
     return this.#announced > first.length && this.#announced <= ANNOUNCED_BYTES_MAX
   }
+}
+
+/** Node's HTTP parser copies each piece to memory of its own. Other pieces may share theirs with what follows. */
+function ownsItsMemory(bytes: Uint8Array): bytes is Uint8Array<ArrayBuffer> {
+  return bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer
 }

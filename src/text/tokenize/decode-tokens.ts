@@ -3,11 +3,13 @@ import type { Tokenizer } from './tokenizer.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-const LONE_SURROGATES = /\p{Surrogate}/gu
+
+/** Missing in the library of the language version that the build uses. */
+type WellFormable = string & { toWellFormed(): string }
 
 /** Replaces unpaired surrogates by U+FFFD, one for one, so that indexes stay valid. */
 export function wellFormed(text: string): string {
-  return text.replace(LONE_SURROGATES, '\uFFFD')
+  return (text as WellFormable).toWellFormed()
 }
 
 export function decodeTokens(

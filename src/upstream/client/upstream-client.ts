@@ -47,6 +47,8 @@ export interface UpstreamSink {
 }
 
 export interface UpstreamCall {
+  /** The whole request was passed to the system; nobody reads its body any more unless the call is repeated. */
+  readonly isSent: boolean
   /**
    * Closes the connection, which tells engines that the reader has left. Idempotent; nothing is reported afterwards.
    */
@@ -298,6 +300,7 @@ interface SentRequest {
 }
 
 const NO_CALL: UpstreamCall = {
+  isSent: false,
   abort: () => undefined,
   pause: () => undefined,
   resume: () => undefined,
@@ -322,6 +325,10 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
     this.#sink = sink
     this.#takesText = sink.onText !== undefined
     this.isRun = sent.request.body !== undefined
+  }
+
+  get isSent(): boolean {
+    return this.connection?.isSent === true
   }
 
   abort(): void {

@@ -94,6 +94,11 @@ export class UpstreamConnection implements ResponseEvents {
     return this.#requests > 1
   }
 
+  /** Nothing of what was sent waits in this process. */
+  get isSent(): boolean {
+    return this.#socket.writableLength === 0
+  }
+
   send(
     user: ConnectionUser,
     head: string,

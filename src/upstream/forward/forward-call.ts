@@ -150,10 +150,15 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
         failed: (event) => this.#passFailure(event),
       })
     }
+    this.#tellSent()
     sink.onHead(this.#head as ForwardHead, isEvents, {
       pause: () => this.#call?.pause(),
       resume: () => this.#call?.resume(),
     })
+  }
+
+  #tellSent(): void {
+    if (this.#call?.isSent === true) this.#forward.sink.onSent?.()
   }
 
   #pass(text: string): void {
@@ -190,6 +195,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
         this.onError(fault)
         return
       }
+      this.#tellSent()
       this.#forward.sink.onWhole(head, isAsciiText(text) ? text : Buffer.from(text, 'latin1'))
       this.#sink.onToken(0)
       this.#finish(usageOfWhole(text))
