@@ -17,6 +17,9 @@ import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
 import type { TcpWorkerServerOptions } from '../plane/tcp-worker-server.ts'
 import type { WireTls } from './wire-tls.ts'
 
+const QUICK = { pingEveryMs: 100, silenceMs: 1_000, handshakeMs: 100 }
+/** A connection that is closed is not closed because its time is over. */
+const PATIENT = { ...QUICK, silenceMs: 120_000, handshakeMs: 120_000 }
 const ends: (() => unknown)[] = []
 
 afterEach(async () => {
@@ -100,7 +103,9 @@ describe('unauthenticated connections', () => {
   ])(
     'a %s that is announced before authentication - the connection is closed at the head',
     async (_, tag) => {
-      const stranger = new Stranger(await listen()).send(headOf(60 * 1024 * 1024, tag))
+      const stranger = new Stranger(await listen({ timing: PATIENT })).send(
+        headOf(60 * 1024 * 1024, tag),
+      )
       await until('the connection is closed', () => stranger.isClosed)
     },
   )
@@ -114,7 +119,7 @@ describe('unauthenticated connections', () => {
   ])(
     'HELLO of %i KiB, then %i KiB to skip - connection closed: %s',
     async (helloKib, skipKib, isRefused) => {
-      const stranger = new Stranger(await listen({ secret: 's' }))
+      const stranger = new Stranger(await listen({ secret: 's', timing: PATIENT }))
       stranger.send(hello('x'.repeat(helloKib * 1024)))
       stranger.send(headOf(0x7fffffff, 0x80000000 + 999)).send(new Uint8Array(skipKib * 1024))
       if (isRefused) await until('the connection is closed', () => stranger.isClosed)
@@ -166,5 +171,3 @@ describe('unauthenticated connections', () => {
     }
   })
 })
-
-const QUICK = { pingEveryMs: 100, silenceMs: 1_000, handshakeMs: 100 }
