@@ -10,8 +10,10 @@ import { BatonError } from '../../base/index.ts'
 import type { Clock, Random, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import type { DecisionRecord, FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
+import type { FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
+import { decisionsOf } from './found-decisions.ts'
+import type { FoundDecisions } from './found-decisions.ts'
 import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { FleetNotes } from './fleet-notes.ts'
@@ -22,6 +24,7 @@ import { ModelNames } from './model-names.ts'
 import type { NameConflict } from './model-names.ts'
 import { ParkedWorkers } from './parked-workers.ts'
 import { isPassedThrough } from './passed-through.ts'
+import { shareOf } from './session-share.ts'
 import { ServedModel } from './served-model.ts'
 import type { RefusedWorker } from './served-model.ts'
 import { WorkerLinks } from './worker-links.ts'
@@ -51,11 +54,6 @@ interface VersionWish {
 interface DiscoveryFault {
   readonly why: string
   readonly sinceMs: number
-}
-
-interface FoundDecisions {
-  readonly model: ServedModel
-  readonly decisions: readonly DecisionRecord[]
 }
 
 export class ModelRegistry implements FleetObserver {
@@ -253,7 +251,7 @@ export class ModelRegistry implements FleetObserver {
     const family = this.#family(name)
     const { sessionId, workerId } = wish
     const several = family.versions.length > 1
-    const draw = !several ? 0 : sessionId === undefined ? this.#random() : share(sessionId)
+    const draw = !several ? 0 : sessionId === undefined ? this.#random() : shareOf(sessionId)
     const asked = several && workerId !== undefined ? this.#ofWorker.get(workerId) : undefined
     const model =
       asked?.name === family.name ? asked : (family.pick(draw, name) ?? this.known(name))
@@ -268,21 +266,8 @@ export class ModelRegistry implements FleetObserver {
     throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
 
-  /**
-   * The decisions of a call, oldest first. Each of several choices is a request of its own, `<id>-<choice>`.
-   */
   decisionsOf(requestId: string): FoundDecisions | null {
-    for (const model of this.models) {
-      const { router } = model
-      const decisions = [...(router.explain(requestId) ?? [])]
-      for (let choice = 0; ; choice++) {
-        const ofChoice = router.explain(`${requestId}-${choice}`)
-        if (ofChoice === null) break
-        decisions.push(...ofChoice)
-      }
-      if (decisions.length > 0) return { model, decisions }
-    }
-    return null
+    return decisionsOf(this.models, requestId)
   }
 
   close(): void {
@@ -410,13 +395,4 @@ export class ModelRegistry implements FleetObserver {
 
 function hasWorkers({ cards }: ServedModel): boolean {
   return cards.length > 0
-}
-
-/** Hashes a text to [0, 1) evenly (FNV-1a with a final mix). */
-function share(text: string): number {
-  let hash = 0x811c9dc5
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
 }
