@@ -14,17 +14,17 @@ import type { TruthLoad, TruthOptions } from './run-load.ts'
 const LIKE = fileURLToPath(
   new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
-/** About 60 million parameters, so that a token takes longer than the 3 ms within which tokens are sent together. */
-const SIZE = { layers: 20, width: 512, inner: 1408, heads: 8, kvHeads: 4 }
+/** About 85 million parameters, so that a token takes longer than the 3 ms within which tokens are sent together. */
+const SIZE = { layers: 28, width: 512, inner: 1408, heads: 8, kvHeads: 4 }
 const SEQUENCES = 8
 const LOADS: readonly TruthLoad[] = [
   {
-    name: 'chat, 1.2 requests/s',
-    workload: 'workload:chat,requests=30,rate=1.2,turns=3,think=500,input=80,output=40',
+    name: 'chat, 0.9 requests/s',
+    workload: 'workload:chat,requests=30,rate=0.9,turns=3,think=500,input=80,output=40',
   },
   {
-    name: 'random, 1.5 requests/s',
-    workload: 'workload:random,requests=30,rate=1.5,input=100,output=40',
+    name: 'random, 1.1 requests/s',
+    workload: 'workload:random,requests=30,rate=1.1,input=100,output=40',
   },
   {
     name: 'closed loop of 5',
