@@ -19,8 +19,8 @@ const SIZE = { layers: 28, width: 512, inner: 1408, heads: 8, kvHeads: 4 }
 const SEQUENCES = 8
 const LOADS: readonly TruthLoad[] = [
   {
-    name: 'chat, 0.9 requests/s',
-    workload: 'workload:chat,requests=30,rate=0.9,turns=3,think=500,input=80,output=40',
+    name: 'chat, 1.2 requests/s',
+    workload: 'workload:chat,requests=30,rate=1.2,turns=3,think=500,input=80,output=40',
   },
   {
     name: 'random, 1.1 requests/s',

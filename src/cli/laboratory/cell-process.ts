@@ -81,6 +81,8 @@ export class CellProcess {
 
 /** The child's side: runs the cells of standard input. */
 export async function runCellsOfInput(): Promise<number> {
+  // The parent keeps it open as long as it lives: without it nobody wants the result.
+  process.stdin.once('end', () => process.exit())
   for await (const line of createInterface({ input: process.stdin })) {
     const run = await runCell(JSON.parse(line) as LabCell)
     await new Promise<void>((resolve) =>

@@ -87,7 +87,8 @@ export function fitTiming(
 }
 
 function prefillRowOf({ tokens, pieces = 1 }: PrefillPoint, tokensMin: number): number[] {
-  return [pieces, Math.max(tokens, pieces * tokensMin), tokens * tokens]
+  const filled = Math.max(tokens, pieces * tokensMin)
+  return [pieces, filled, filled * filled]
 }
 
 function fitPrefill(prefill: readonly PrefillPoint[], tokensMin: number): number[] {

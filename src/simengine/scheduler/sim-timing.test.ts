@@ -73,6 +73,10 @@ describe('createSimTiming - linear', () => {
     expect(filled.prefillMs(prefill(70, 60))).toBe(34)
     expect(filled.prefillMs({ requests: 3, meanPromptTokens: 10, meanPrefixTokens: 0 })).toBe(98)
     expect(filled.prefillMs(prefill(60, 60))).toBe(0)
+    // The 64 computed tokens read the 100 cached ones.
+    const reading = createSimTiming({ ...options, prefill: [2, 0.5, 0.001], prefillTokensMin: 64 })
+    expect(reading.prefillMs(prefill(110, 100))).toBeCloseTo(34 + (164 ** 2 - 100 ** 2) / 1000, 9)
+    expect(reading.prefillMs(prefill(200, 100))).toBeCloseTo(52 + (200 ** 2 - 100 ** 2) / 1000, 9)
     for (const prefillTokensMin of [-1, NaN, Infinity])
       expect(() => createSimTiming({ ...options, prefillTokensMin })).toThrow('prefillTokensMin')
   })

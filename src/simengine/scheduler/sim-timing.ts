@@ -158,7 +158,9 @@ class LinearTiming implements SimTiming {
     if (tokens <= 0) return 0
     const { requests, meanPromptTokens, meanPrefixTokens, foundTokens = 0 } = batch
     const [step = 0, perToken = 0, perPair = 0] = this.#prefill
-    const pairs = requests * (meanPromptTokens ** 2 - meanPrefixTokens ** 2)
+    // The padding reads the cached tokens, too.
+    const fresh = Math.max(meanPromptTokens - meanPrefixTokens, this.#tokensMin)
+    const pairs = requests * ((meanPrefixTokens + fresh) ** 2 - meanPrefixTokens ** 2)
     const filled = Math.max(tokens, requests * this.#tokensMin)
     return Math.max(
       0,
