@@ -1,8 +1,12 @@
 /** `baton compare` and `baton plan` with their real arguments and files. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { laboratoryCommands } from './laboratory-commands.ts'
 
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const { at, baton, expectRefused } = laboratoryCommands()
 
 interface Trial {
@@ -127,6 +131,23 @@ describe('baton compare, baton plan', () => {
     expect(plan.best.name).toBe('1 aggregated (speed=2)')
     expect(plan.trials.every(({ good, margin }) => good >= 0 && margin >= 0)).toBe(true)
   }, 120_000)
+
+  it('a process of the comparison - ends in the middle of a run when its parent is gone', async () => {
+    const cell = {
+      name: 'long',
+      trace: { workload: { kind: 'chat', requests: 20_000, requestsPerSecond: 40 }, options: {} },
+      config: { workers: [{ mode: 'agg', count: 8 }] },
+      drawnFaults: null,
+    }
+    const child = spawn(process.execPath, [MAIN, 'lab-cell'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    let printed = ''
+    child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+    child.stdin.end(`${JSON.stringify(cell)}\n`)
+    await once(child, 'close')
+    expect(printed).toBe('')
+  }, 60_000)
 
   it.each([
     [['compare', 'workload:chat', '--policy', 'tea'], 'mode'],
