@@ -26,6 +26,29 @@ describe('AddressDiscovery', () => {
     await until('it is back', () => record.cards.has('1'))
   })
 
+  it('the first workers - are reported oldest first, whoever answers first', async () => {
+    const answers = new Answers()
+    const ports = [1, 2, 3, 4]
+    for (const port of ports) answers.set(port, sampleCard(port, { startedAtEpochMs: 100 - port }))
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, () => Promise.resolve(at(...ports))).watch(record)
+    expect(record.told).toEqual(['joined 4', 'joined 3', 'joined 2', 'joined 1'])
+  })
+
+  it('a silent address - delays the report of the others by half a second at most', async () => {
+    const record = new DiscoveryRecord()
+    const discovery = new AddressDiscovery({
+      addresses: () => Promise.resolve(at(1, 2)),
+      follow: ({ port }, listener) => {
+        if (port === 1) queueMicrotask(() => listener.onCard(sampleCard(1)))
+        return { close: () => undefined }
+      },
+    })
+    onTestFinished(() => discovery.close())
+    void discovery.watch(record)
+    await record.until('joined 1')
+  })
+
   it('another worker at an address, and an address that was removed', async () => {
     const answers = new Answers().set(1, sampleCard(1))
     let addresses = at(1)

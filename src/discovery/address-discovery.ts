@@ -37,6 +37,11 @@ export interface AddressDiscoveryOptions {
 }
 
 const DIALLED_AT_ONCE = 128
+/**
+ * The first cards are collected for this time, at most until every address has answered. They are reported oldest
+ * worker first, because of workers that differ the first one decides, and it must be the same in every frontend.
+ */
+const GATHER_MS = 500
 /** The largest pause, in polls, between attempts to reach an unknown worker. */
 const LOOKS_BETWEEN_MAX = 8
 
@@ -93,6 +98,8 @@ class AddressWatch implements DiscoveryWatch {
   readonly #pollMs: number
   readonly #places = new Map<string, Place>()
   readonly #queue: Place[] = []
+  /** The first cards; null: they were reported. */
+  #gathered: Map<WorkerId, WorkerCard> | null = new Map()
   #dialling = 0
   #whenIdle: (() => void) | null = null
   #poll: NodeJS.Timeout | null = null
@@ -122,6 +129,7 @@ class AddressWatch implements DiscoveryWatch {
       this.#dial()
     })
     this.#whenIdle = null
+    this.#tellGathered()
     this.#lookLater()
   }
 
@@ -243,7 +251,19 @@ class AddressWatch implements DiscoveryWatch {
     if (card === null) return this.#drop(place, 'closed')
     if (place.workerId !== card.workerId) this.#drop(place, 'expired')
     place.workerId = card.workerId
-    this.#diff.seen(card)
+    if (this.#gathered === null) return this.#diff.seen(card)
+    if (this.#gathered.size === 0) setTimeout(() => this.#tellGathered(), GATHER_MS).unref()
+    this.#gathered.set(card.workerId, card)
+  }
+
+  #tellGathered(): void {
+    const cards = [...(this.#gathered?.values() ?? [])]
+    this.#gathered = null
+    if (this.#closed) return
+    const startedMs = ({ startedAtEpochMs = 0 }: WorkerCard): number => startedAtEpochMs
+    for (const card of cards.toSorted((left, right) => startedMs(left) - startedMs(right))) {
+      this.#diff.seen(card)
+    }
   }
 
   /** Its time to live starts when the connection is lost; until then the connection shows that it is alive. */
@@ -268,6 +288,7 @@ class AddressWatch implements DiscoveryWatch {
     const { workerId } = place
     if (workerId === null) return
     place.workerId = null
+    this.#gathered?.delete(workerId)
     this.#diff.gone(workerId, reason)
   }
 }
