@@ -43,6 +43,7 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
   AnthropicError: object({
     type: one('error'),
     error: object({ type: text, message: text }),
+    'request_id?': text,
   }),
   Usage: object({ prompt_tokens: integer, completion_tokens: integer, total_tokens: integer }),
   ChatCompletion: object({

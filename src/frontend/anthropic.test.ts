@@ -159,6 +159,26 @@ describe('anthropic messages', () => {
     }
   })
 
+  it.each<[Record<string, unknown>, string]>([
+    [{ max_tokens: undefined }, '`max_tokens`: is missing'],
+    [{ mcp_servers: [{ name: 'a' }] }, 'MCP servers are not supported'],
+    [
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'image' }] }],
+          },
+        ],
+      },
+      'content block type "image" is not supported',
+    ],
+  ])('%j - the error says what is wrong, and has the id of the request', async (fields, why) => {
+    const { status, json, headers } = await start().messages(fields)
+    expect([status, json.type, json.request_id]).toEqual([400, 'error', headers['request-id']])
+    expect(json.error.message).toContain(why)
+  })
+
   it('an error in mid-stream - is an error event and the end of the stream', async () => {
     const { messages } = start({ script: (run) => void run.says('a').fails('backend.unknown') })
     const reply = await messages({ stream: true })

@@ -189,7 +189,7 @@ export class Frontend {
     const open: OpenRequest = {
       bodyBytesMax: bodyBytesMaxOf(route, this.#deps.bounds.bodyBytesMax),
       answer: (body) => this.#answer(call, route, withBody(head, body)),
-      refuse: (error) => this.#finished(call, writeError(call.form, error)),
+      refuse: (error) => this.#finished(call, writeError(call.form, error, echoedIdOf(call))),
     }
     // Hardly any request has an early reply, and a spread would cost all others too.
     if (early !== undefined) return { ...open, reply: this.#finished(call, early) }
@@ -211,7 +211,10 @@ export class Frontend {
         try {
           return this.#finished(call, await taker.end())
         } catch (thrown) {
-          return this.#finished(call, writeError(call.form, this.#shown(thrown, call)))
+          return this.#finished(
+            call,
+            writeError(call.form, this.#shown(thrown, call), echoedIdOf(call)),
+          )
         }
       },
     }
@@ -232,7 +235,7 @@ export class Frontend {
       if (reply !== undefined || problem === undefined) return reply
       throw problem
     } catch (thrown) {
-      return writeError(call.form, this.#shown(thrown, call))
+      return writeError(call.form, this.#shown(thrown, call), echoedIdOf(call))
     }
   }
 
@@ -242,14 +245,14 @@ export class Frontend {
       if (route === undefined) throw new BatonError('runtime.internal', 'a call without a route')
       reply = await route.handle(http, call)
     } catch (thrown) {
-      reply = writeError(call.form, this.#shown(thrown, call))
+      reply = writeError(call.form, this.#shown(thrown, call), echoedIdOf(call))
     }
     return this.#finished(call, reply)
   }
 
   #finished(call: HttpCall, reply: HttpReply): HttpReply {
     const { head, requestId } = call
-    const echoed = echoedRequestId(head.headers['x-request-id']) ?? requestId
+    const echoed = echoedIdOf(call)
     const headers: Record<string, string> = { 'x-request-id': echoed, ...reply.headers }
     headers['x-request-id'] = echoed
     // Clients of the Anthropic API expect the id in this header.
@@ -279,6 +282,11 @@ export class Frontend {
     if (asked !== undefined && isRequestId(asked) && !this.#calls.has(asked)) return asked
     return createRequestId(this.#deps.random)
   }
+}
+
+/** The id that the client is shown. */
+function echoedIdOf({ head, requestId }: HttpCall): string {
+  return echoedRequestId(head.headers['x-request-id']) ?? requestId
 }
 
 /** Assigned field by field: assigning to the result of an object spread calls into the runtime. */

@@ -22,11 +22,14 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
     )
   }
   const subject = path === '' ? 'the request' : `\`${path}\``
-  return new BatonError('request.invalid_argument', `${subject}: ${issue.message}`, {
+  const message = issue.message.replace(MISSING, 'is missing')
+  return new BatonError('request.invalid_argument', `${subject}: ${message}`, {
     data: { param: path },
   })
 }
 
+/** zod's message for a required field. */
+const MISSING = /^Invalid input: expected [\w ]+, received undefined$/
 /** zod's message for a union without a message of its own. */
 const NO_WORDS = 'Invalid input'
 

@@ -133,8 +133,11 @@ function anthropicError(error: BatonError): Record<string, unknown> {
   }
 }
 
-export function anthropicErrorReply(error: BatonError): ErrorReply {
-  return { ...errorReply(error), body: asciiJson(anthropicError(error)) }
+export function anthropicErrorReply(error: BatonError, requestId: string): ErrorReply {
+  return {
+    ...errorReply(error),
+    body: asciiJson({ ...anthropicError(error), request_id: requestId }),
+  }
 }
 
 export function anthropicErrorEvent(error: BatonError): string {

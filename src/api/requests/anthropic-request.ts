@@ -10,7 +10,12 @@ import { withFormatField } from '../fields/renamed-fault.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
 
-const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
+const textBlock = z.looseObject({
+  type: z.literal('text', {
+    error: ({ input }) => `content block type "${String(input)}" is not supported`,
+  }),
+  text: z.string(),
+})
 
 const block = z.discriminatedUnion(
   'type',
@@ -98,7 +103,7 @@ const anthropicFields = {
     })
     .optional(),
   output_format: outputFormat.optional(),
-  mcp_servers: z.array(z.never(), 'MCP servers are not supported').optional(),
+  mcp_servers: z.array(z.never('MCP servers are not supported')).optional(),
   nvext: nvextSchema.optional(),
 } as const
 

@@ -48,7 +48,7 @@ export function answeredBy(
       return { status: reply.status, body: inOneLine(await textOf(reply)), error: null }
     } catch (thrown) {
       const error = shown(thrown, call)
-      const { status, body: text } = writeError(call.form, error)
+      const { status, body: text } = writeError(call.form, error, requestId)
       return { status, body: typeof text === 'string' ? inOneLine(text) : '{}', error }
     }
   }

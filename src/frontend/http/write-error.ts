@@ -4,8 +4,8 @@ import type { BatonError } from '../../base/index.ts'
 import type { HttpReply } from './http-exchange.ts'
 import type { ApiForm } from './route-facts.ts'
 
-export function writeError(form: ApiForm, error: BatonError): HttpReply {
-  const reply = form === 'anthropic' ? anthropicErrorReply(error) : errorReply(error)
+export function writeError(form: ApiForm, error: BatonError, requestId: string): HttpReply {
+  const reply = form === 'anthropic' ? anthropicErrorReply(error, requestId) : errorReply(error)
   const { allowed } = error.data
   if (typeof allowed !== 'string') return reply
   return { ...reply, headers: { ...reply.headers, allow: allowed } }
