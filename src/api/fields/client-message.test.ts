@@ -66,7 +66,7 @@ describe('clientMessage', () => {
     for (const text of [
       errorReply(error).body,
       errorEvent(error),
-      anthropicErrorReply(error).body,
+      anthropicErrorReply(error, 'id').body,
     ]) {
       expect(text).toContain('failed')
       expect(text).not.toMatch(/secret|a\.js/)
