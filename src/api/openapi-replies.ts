@@ -145,6 +145,13 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
   }),
   Model: object({ id: text, object: one('model'), created: integer, owned_by: text }),
   Models: object({ object: one('list'), data: listOf(ref('Model')) }),
+  AnthropicModel: object({ type: one('model'), id: text, display_name: text, created_at: text }),
+  AnthropicModels: object({
+    data: listOf(ref('AnthropicModel')),
+    first_id: nullable('string'),
+    last_id: nullable('string'),
+    has_more: { type: 'boolean' },
+  }),
   File: object({
     id: text,
     object: one('file'),
@@ -271,12 +278,20 @@ const HEADERS: Json = {
   },
 }
 
+/** Routes that reply in Anthropic's form to a request with `anthropic-version`. */
+const IN_BOTH_FORMS: Readonly<Record<string, string>> = {
+  'get /v1/models': 'AnthropicModels',
+  'get /v1/models/{id}': 'AnthropicModel',
+}
+
 /** The `responses` of an operation. */
 export function repliesOf(method: string, path: string): OperationEntry['responses'] {
   const route = `${method} ${path}`
   const name = REPLIES[route]
   const type = TEXTS[route]
-  const json = { schema: name === undefined ? { type: 'object' } : ref(name) }
+  const other = IN_BOTH_FORMS[route]
+  const schema = name === undefined ? { type: 'object' } : ref(name)
+  const json = { schema: other === undefined ? schema : { anyOf: [schema, ref(other)] } }
   const content = {
     ...(type === undefined ? { 'application/json': json } : { [type]: { schema: text } }),
     ...(name !== undefined && STREAMS.includes(name) && !NEVER_STREAMED.includes(route)
@@ -284,7 +299,10 @@ export function repliesOf(method: string, path: string): OperationEntry['respons
       : {}),
   }
   const isAnthropic = path.startsWith('/v1/messages')
-  const error = ref(isAnthropic ? 'AnthropicError' : 'Error')
+  const error =
+    other === undefined
+      ? ref(isAnthropic ? 'AnthropicError' : 'Error')
+      : { anyOf: [ref('Error'), ref('AnthropicError')] }
   return {
     '200': { description: 'OK', headers: HEADERS, content },
     ...(NOT_NOW.includes(route)

@@ -74,6 +74,22 @@ describe('openapi.json', () => {
     }
   })
 
+  it('models in the form of Anthropic - match the document', async () => {
+    const it_ = new ScriptedFrontend()
+    const document = await documentOf(it_)
+    const headers = { 'anthropic-version': '2023-06-01' }
+    for (const [path, at] of [
+      ['/v1/models', '/v1/models'],
+      ['/v1/models/{id}', '/v1/models/storyteller'],
+      ['/v1/models/{id}', '/v1/models/nope'],
+    ] as const) {
+      const { status, json } = await it_.send('GET', at, { headers })
+      expect(json.type ?? json.has_more).not.toBeUndefined()
+      const answered = { status, contentType: 'application/json', body: JSON.stringify(json) }
+      expect([at, faultOfReply(document, 'get', path, answered)]).toEqual([at, null])
+    }
+  })
+
   it('without a worker - the reply is the one documented for not ready', async () => {
     const it_ = new ScriptedFrontend({ empty: true })
     const document = await documentOf(it_)
