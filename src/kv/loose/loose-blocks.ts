@@ -28,6 +28,8 @@ import type { Tenancies } from './tenancies.ts'
 const BLOCK_BYTES = 23
 /** Number of blocks of an event that are prefetched at once. */
 const AHEAD = 32
+/** With fewer blocks the filters of the table are in the CPU cache anyway. */
+const MARKS_AHEAD_MIN = 1 << 17
 /** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
@@ -101,6 +103,11 @@ export class LooseBlocks {
     if (this.#table.count > 0) this.prefetched = this.#table.prefetch(hashes, from, to)
   }
 
+  #prefetchMarks(hashes: Uint32Array, from: number, to: number): void {
+    if (to - from < 2 || this.#table.count < MARKS_AHEAD_MIN) return
+    this.prefetched = this.#table.prefetchMarks(hashes, from, Math.min(to, from + AHEAD))
+  }
+
   /** Prefetches, and returns a bit per hash, lowest first, that says whether the block may be present. */
   suspects(hashes: Uint32Array, from: number, to: number): number {
     if (this.#table.count === 0) return 0
@@ -134,6 +141,7 @@ export class LooseBlocks {
       this.addOrHold(hashes, from, to, holder)
       return
     }
+    this.#prefetchMarks(hashes, from, to)
     const number = this.#owners.enter(holder)
     const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
     for (let i = from; i < to; i++) {
@@ -146,6 +154,7 @@ export class LooseBlocks {
   /** Like `add`, if some blocks may be present: these get one more owner. */
   addOrHold(hashes: Uint32Array, from: number, to: number, holder: number): void {
     const table = this.#table
+    this.#prefetchMarks(hashes, from, to)
     const number = this.#owners.enter(holder)
     let added = 0
     for (let i = from; i < to; i++) {

@@ -47,6 +47,10 @@ export const homeOf = (hash: number, buckets: number): number =>
 export const markOf = (hash: number, buckets: number): number =>
   Math.imul(Math.imul(hash, 0x9e3779b1) >>> 16, BUCKET_MARKS * buckets) >>> 16
 
+/** Index of the word of a segment that has the filter bit of a hash. */
+export const markWordOf = (hash: number, buckets: number): number =>
+  (buckets << LINE_BITS) + (markOf(hash, buckets) >>> 5)
+
 export const wordsFor = (buckets: number): number =>
   BUCKET * buckets + ((BUCKET_MARKS * buckets + 31) >> 5)
 
@@ -136,9 +140,8 @@ export function clear(rows: Int32Array, at: number, home: number, end: number): 
 }
 
 export function setMark(rows: Int32Array, buckets: number, hash: number): void {
-  const mark = markOf(hash, buckets)
-  const at = (buckets << BUCKET_BITS) + (mark >>> 5)
-  rows[at] = (rows[at] as number) | (1 << (mark & 31))
+  const at = markWordOf(hash, buckets)
+  rows[at] = (rows[at] as number) | (1 << (markOf(hash, buckets) & 31))
 }
 
 /**

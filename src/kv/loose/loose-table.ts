@@ -8,7 +8,7 @@
  */
 import { BUCKET, BUCKET_BITS, ROW, ROWS, WORD } from './loose-rows.ts'
 import { candidatesOf, clear, hasPassed, homeOf, isRow, mayBeIn } from './loose-rows.ts'
-import { markOf, printOf, rowOf, spreadHash, withoutPrint } from './loose-rows.ts'
+import { markOf, markWordOf, printOf, rowOf, spreadHash, withoutPrint } from './loose-rows.ts'
 import { LooseSegments } from './loose-segments.ts'
 
 const NONE = new Int32Array(0)
@@ -30,7 +30,7 @@ export class LooseTable {
   #at = 0
   #home = 0
   #number = 0
-  /** Scratch of `prefetch`: segments and buckets of the hashes. */
+  /** Scratch of `prefetch`: segments and words of them. */
   readonly #numbers = new Int32Array(AHEAD_MAX)
   readonly #places = new Int32Array(AHEAD_MAX)
 
@@ -119,7 +119,7 @@ export class LooseTable {
     const buckets = segments.buckets[number] as number
     const mark = markOf(hash, buckets)
     const rows = segments.rows[number] as Int32Array
-    const word = rows[(buckets << BUCKET_BITS) + (mark >>> 5)] as number
+    const word = rows[markWordOf(hash, buckets)] as number
     return (word & (1 << (mark & 31))) !== 0
   }
 
@@ -130,7 +130,7 @@ export class LooseTable {
    * that the compiler cannot remove the reads.
    */
   prefetch(hashes: Uint32Array, from: number, to: number): number {
-    const { directory, shift, rows: all, buckets } = this.#segments
+    const { directory, shift, buckets } = this.#segments
     const [numbers, places] = [this.#numbers, this.#places]
     const count = to - from
     for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
@@ -139,9 +139,30 @@ export class LooseTable {
       numbers[i] = number
       places[i] = home(hash, buckets[number] as number)
     }
+    return this.#read(count)
+  }
+
+  /** Like `prefetch`, for the words of the filters that are changed when the blocks are added. */
+  prefetchMarks(hashes: Uint32Array, from: number, to: number): number {
+    const { directory, shift, buckets } = this.#segments
+    const [numbers, places] = [this.#numbers, this.#places]
+    const count = to - from
+    for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
+      const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
+      const number = directory[hash >>> shift] as number
+      numbers[i] = number
+      places[i] = markWordOf(hash, buckets[number] as number)
+    }
+    return this.#read(count)
+  }
+
+  /** Reads words of segments, as many as are in the scratch arrays. */
+  #read(count: number): number {
+    const { rows } = this.#segments
+    const [numbers, places] = [this.#numbers, this.#places]
     let sum = 0
     for (let i = 0; i < count; i++) {
-      sum ^= (all[numbers[i] as number] as Int32Array)[places[i] as number] as number
+      sum ^= (rows[numbers[i] as number] as Int32Array)[places[i] as number] as number
     }
     return sum
   }

@@ -40,8 +40,6 @@ export interface RunIndexOptions {
 
 /** Number of loose blocks of a query that are prefetched at once. */
 const TOUCHED = 32
-/** Fewer blocks are read faster without prefetching. */
-const TOUCHED_MIN = 8
 const SCAN_FREE_DEFAULT = 1 << 18
 
 export class RunIndex {
@@ -265,7 +263,7 @@ export class RunIndex {
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
-    if (count - i > TOUCHED_MIN) loose.prefetch(hashes, i, Math.min(count, i + TOUCHED))
+    if (count - i > 1) loose.prefetch(hashes, i, Math.min(count, i + TOUCHED))
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break

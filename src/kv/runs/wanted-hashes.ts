@@ -6,6 +6,8 @@
 import { mixHash } from './anchor-table.ts'
 
 const SLOTS_MIN = 1024
+/** Bits of the filter per slot. */
+const FILTER_BITS = 8
 
 export class WantedHashes {
   /** Signed words, because V8 does not box them. */
@@ -15,6 +17,9 @@ export class WantedHashes {
   /** Only as many slots are used as the event needs. */
   #mask = 0
   #shift = 0
+  /** A bit for each low half that is wanted: nearly all blocks of a search are none, and are rejected by one read. */
+  #filter = new Int32Array((FILTER_BITS * SLOTS_MIN) >> 5)
+  #filterMask = 0
   /** Number of hashes that have not been taken. */
   left = 0
 
@@ -23,9 +28,17 @@ export class WantedHashes {
     const count = hashes.length >> 1
     let length = SLOTS_MIN
     while (length < 3 * (count - from)) length *= 2
-    if (length <= this.#slots.length) this.#slots.fill(0, 0, length)
-    else this.#slots = new Int32Array(length)
+    const filterWords = (FILTER_BITS * length) >> 5
+    if (length <= this.#slots.length) {
+      this.#slots.fill(0, 0, length)
+      this.#filter.fill(0, 0, filterWords)
+    } else {
+      this.#slots = new Int32Array(length)
+      this.#filter = new Int32Array(filterWords)
+    }
+    this.#filterMask = filterWords - 1
     const slots = this.#slots
+    const filter = this.#filter
     const mask = length - 1
     this.#mask = mask
     this.#shift = Math.clz32(length) + 1
@@ -33,9 +46,12 @@ export class WantedHashes {
     this.#words = words
     this.left = count - from
     for (let k = from; k < count; k++) {
-      let slot = this.#home(words[2 * k] as number, words[2 * k + 1] as number)
+      const low = words[2 * k] as number
+      let slot = this.#home(low, words[2 * k + 1] as number)
       while (slots[slot] !== 0) slot = (slot + 1) & mask
       slots[slot] = k + 1
+      const word = (low >>> 5) & this.#filterMask
+      filter[word] = (filter[word] as number) | (1 << (low & 31))
     }
   }
 
@@ -54,7 +70,8 @@ export class WantedHashes {
 
   /** Whether a hash (signed halves) is wanted. */
   has(low: number, high: number): boolean {
-    return this.#find(low, high) >= 0
+    const bits = this.#filter[(low >>> 5) & this.#filterMask] as number
+    return ((bits >>> (low & 31)) & 1) !== 0 && this.#find(low, high) >= 0
   }
 
   /** Takes a hash (signed halves); false if it is not wanted. */
