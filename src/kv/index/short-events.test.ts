@@ -108,6 +108,25 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it.each([7, 28, 100])(
+    'random removal - chains of %i take less than 40 bytes per block that is left, whatever part is',
+    (length) => {
+      const index = new EventPrefixIndex()
+      const count = Math.floor(140_000 / length)
+      const blocks = count * length
+      const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+      for (const hashes of chains) index.apply(0, stored(hashes, 0, length))
+      for (let step = 0; step < 0.9 * blocks; step++) {
+        const number = (step * 61_879) % blocks
+        index.apply(0, removed(chains[number % count] ?? none, Math.floor(number / count)))
+        if (step % 1000 !== 999) continue
+        const { bytes, entries } = index.stats()
+        expect(entries).toBe(blocks - step - 1)
+        expect(bytes / entries).toBeLessThan(40)
+      }
+    },
+  )
+
   it('random removal - chains that branch off each other are dissolved, grow again, and give the results of the oracle', () => {
     const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
     const trunk = hashesOf(1, 60)

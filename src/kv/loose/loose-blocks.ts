@@ -297,7 +297,7 @@ export class LooseBlocks {
   walkOwn(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
     const { word } = this.#table
     const holder = this.#owners.holderOf(word >> REF_BITS)
-    const end = this.#table.walkNear(hashes, i, word, REF_MASK)
+    const end = this.#table.walk(hashes, i, word, REF_MASK)
     matches.device[holder] = end
     return end
   }

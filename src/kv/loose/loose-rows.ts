@@ -124,6 +124,25 @@ export function put(
   setMark(rows, buckets, hash)
 }
 
+/** Inserts all rows of a segment into another one. */
+export function moveRows(
+  rows: Int32Array,
+  buckets: number,
+  target: Int32Array,
+  targetBuckets: number,
+): void {
+  for (let bucket = 0, end = buckets << LINE_BITS; bucket < end; bucket += LINE) {
+    const header = rows[bucket] as number
+    let print = PRINT_MASK
+    for (let k = bucket + 1; k < bucket + LINE; k += ROW_WORDS, print <<= PRINT_BITS) {
+      if ((header & print) === 0) continue
+      const low = rows[k] as number
+      const high = rows[k + 1] as number
+      put(target, targetBuckets, spreadHash(low, high), low, high, rows[k + 2] as number)
+    }
+  }
+}
+
 /** A header without the print of the row at `at`. */
 export const cleared = (header: number, at: number): number => header & ~(PRINT_MASK << shiftOf(at))
 

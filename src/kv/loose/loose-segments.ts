@@ -9,8 +9,8 @@
  * is never copied as a whole, and it shrinks as blocks are removed. Segments with different first bits have different
  * sizes, so that they do not all split at the same time: a table of any size is about two thirds full.
  */
-import { BUCKET, ROW, ROWS, WORD } from './loose-rows.ts'
-import { divide, isRow, put, setMark, spreadHash, wordsFor } from './loose-rows.ts'
+import { BUCKET, ROW, ROWS } from './loose-rows.ts'
+import { divide, isRow, moveRows, put, setMark, spreadHash, wordsFor } from './loose-rows.ts'
 
 /** Number of first bits of a hash that determine the final size of its segment: 512 to 981 buckets. */
 const SIZE_BITS = 4
@@ -18,11 +18,12 @@ const BUCKETS_LAST = 512
 /** A segment doubles this many times before it is split. */
 const DOUBLINGS = 5
 /**
- * Load in percent: `FULL` is the maximum; below `SPARSE` a segment shrinks (except the smallest); after a mass
- * removal segments shrink below `TIDY`.
+ * Load in percent: `FULL` is the maximum; below `SPARSE` a segment shrinks (except the smallest), by merging with its
+ * buddy if both together stay below `UNITED`; after a mass removal segments shrink below `TIDY`.
  */
 const FULL = 88
-const SPARSE = 16
+const SPARSE = 32
+const UNITED = 72
 const TIDY = 40
 /** The filter of a segment is rebuilt when this many times its rows have been added. */
 const STALE = 2
@@ -114,7 +115,7 @@ export class LooseSegments {
     const buddy = this.directory[(hash ^ (1 << (32 - depth))) >>> this.shift] as number
     const both = live + this.liveOf(buddy)
     const isPair = depth > SIZE_BITS && this.#depths[buddy] === depth
-    if (isPair && 2 * both < ROWS * last) {
+    if (isPair && 100 * both < UNITED * ROWS * last) {
       this.#unite(number, buddy, hash, depth - 1)
       return
     }
@@ -184,18 +185,12 @@ export class LooseSegments {
 
   /** Moves all rows of a segment to another one. */
   #moveAll(from: number, to: number): void {
-    const rows = this.rows[from] as Int32Array
-    const target = this.rows[to] as Int32Array
-    const buckets = this.buckets[to] as number
-    const end = BUCKET * (this.buckets[from] as number)
-    for (let bucket = 0; bucket < end; bucket += BUCKET) {
-      for (let k = bucket + 1; k < bucket + BUCKET; k += ROW) {
-        if (!isRow(rows, k)) continue
-        const low = rows[k] as number
-        const high = rows[k + 1] as number
-        put(target, buckets, spreadHash(low, high), low, high, rows[k + WORD] as number)
-      }
-    }
+    moveRows(
+      this.rows[from] as Int32Array,
+      this.buckets[from] as number,
+      this.rows[to] as Int32Array,
+      this.buckets[to] as number,
+    )
     this.surplus[to] = (this.surplus[to] as number) + this.liveOf(from)
   }
 

@@ -22,6 +22,24 @@ const matching = candidatesOf
 const rowAt = rowOf
 const without = withoutPrint
 
+/** Word index of the row with a hash in its segment, or -1. */
+function seek(rows: Int32Array, buckets: number, hash: number, low: number, high: number): number {
+  const first = homeOf(hash, buckets)
+  const wanted = printOf(hash)
+  for (let bucket = first; ;) {
+    const header = rows[bucket] as number
+    for (let left = candidatesOf(header, wanted); left !== 0; left &= left - 1) {
+      const k = rowOf(bucket, left)
+      if (rows[k] === low && rows[k + 1] === high && isRow(rows, k)) return k
+    }
+    if (!hasPassed(header)) return -1
+    bucket += BUCKET
+    if (bucket === buckets << BUCKET_BITS) bucket = 0
+    // In a small segment every bucket may have an overflow count above 0.
+    if (bucket === first) return -1
+  }
+}
+
 export class LooseTable {
   #segments = new LooseSegments()
   count = 0
@@ -61,26 +79,13 @@ export class LooseTable {
     const number = segments.numberOf(hash)
     const rows = segments.rows[number] as Int32Array
     const buckets = segments.buckets[number] as number
-    const home = homeOf(hash, buckets)
-    const print = printOf(hash)
-    for (let bucket = home; ;) {
-      const header = rows[bucket] as number
-      let candidates = candidatesOf(header, print)
-      for (; candidates !== 0; candidates &= candidates - 1) {
-        const k = rowOf(bucket, candidates)
-        if (rows[k] !== low || rows[k + 1] !== high || !isRow(rows, k)) continue
-        this.#rows = rows
-        this.#at = k
-        this.#home = home
-        this.#number = number
-        return true
-      }
-      if (!hasPassed(header)) return false
-      bucket += BUCKET
-      if (bucket === buckets << BUCKET_BITS) bucket = 0
-      // In a small segment every bucket may have an overflow count above 0.
-      if (bucket === home) return false
-    }
+    const at = seek(rows, buckets, hash, low, high)
+    if (at < 0) return false
+    this.#rows = rows
+    this.#at = at
+    this.#home = homeOf(hash, buckets)
+    this.#number = number
+    return true
   }
 
   /** Moves the cursor to a row of a segment; false if the row is empty. */
@@ -181,26 +186,23 @@ export class LooseTable {
     return suspects
   }
 
-  /**
-   * Index of the first hash from `from` on that is not in its home bucket (nearly all blocks are), or whose word
-   * differs from `word` in the bits of `mask`.
-   */
-  walkNear(hashes: Uint32Array, from: number, word: number, mask: number): number {
-    const segments = this.#segments
-    const { directory, shift, rows: all, buckets } = segments
+  /** Index of the first hash from `from` on that is absent, or whose word differs from `word` in the bits of `mask`. */
+  walk(hashes: Uint32Array, from: number, word: number, mask: number): number {
+    const { directory, shift, rows: all, buckets } = this.#segments
     const count = hashes.length >> 1
     for (let i = from; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      const hash = spreadHash(low, high)
+      const hash = spread(low, high)
       const number = directory[hash >>> shift] as number
       const rows = all[number] as Int32Array
-      const bucket = homeOf(hash, buckets[number] as number)
-      const candidates = candidatesOf(rows[bucket] as number, printOf(hash))
-      if (candidates === 0) return i
-      const k = rowOf(bucket, candidates)
-      const found = rows[k + WORD] as number
-      if (rows[k] !== low || rows[k + 1] !== high || ((found ^ word) & mask) !== 0) return i
+      const size = buckets[number] as number
+      const bucket = home(hash, size)
+      // Nearly all blocks are in their home bucket.
+      const candidates = matching(rows[bucket] as number, print(hash))
+      let k = candidates === 0 ? -1 : rowAt(bucket, candidates)
+      if (k < 0 || rows[k] !== low || rows[k + 1] !== high) k = seek(rows, size, hash, low, high)
+      if (k < 0 || (((rows[(k + 2) | 0] as number) ^ word) & mask) !== 0) return i
     }
     return count
   }
