@@ -15,6 +15,8 @@ export interface MeasuredTrial extends FleetTrial {
 
 /** A share that grows by less than this with the number of workers does not depend on it. */
 const HARDLY = 0.005
+/** A fleet that costs this much more and is not better shows that workers are not what is missing. */
+const LARGER = 1.5
 
 export function trialsOf(trials: readonly MeasuredTrial[], goal: number): HtmlSection {
   const sorted = trials.toSorted((a, b) => a.cost - b.cost)
@@ -58,7 +60,9 @@ function adviceOf(trials: readonly MeasuredTrial[]): string {
   const reached = `${nearest.name} came nearest with ${percent(nearest.good)} % good (TTFT p99 ${report.ttftMs.p99.toFixed(0)} ms, ITL mean ${report.itlMs.mean.toFixed(2)} ms)`
   const smaller = trials.filter(({ cost }) => 2 * cost <= nearest.cost + 1)
   const before = Math.max(0, ...smaller.map(({ good }) => good))
-  return smaller.length > 0 && nearest.good - before < HARDLY
+  const isLarger = ({ cost }: MeasuredTrial): boolean => cost >= LARGER * nearest.cost
+  const hasGainedLittle = smaller.length > 0 && nearest.good - before < HARDLY
+  return hasGainedLittle || trials.some(isLarger)
     ? `${reached}, and more workers hardly help: relax --ttft, --tpot or --good, or use faster workers`
     : `${reached}: raise --max, or relax --ttft, --tpot or --good`
 }
