@@ -21,6 +21,7 @@ import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
 import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
+import { LegsUnderWay } from '../load/legs-under-way.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
@@ -73,6 +74,8 @@ export class KvRouter implements FleetObserver {
   #decisions = 0
   #refusals = 0
   readonly answers = new AnswerCheck()
+  /** Prefills that a decode leg follows. */
+  readonly underWay = new LegsUnderWay()
   #version = 0
   #ended = 0
   readonly forecasts: PlaceForecasts
@@ -245,6 +248,8 @@ export class KvRouter implements FleetObserver {
     booking.isWhole = selection.isWhole === true
     this.#forecast.predict(booking, tokens, nowMs)
     booking.endsAtFirst = selection.phase === 'prefill'
+    booking.handsOver = booking.endsAtFirst && selection.isEmbedding !== true
+    if (booking.handsOver) this.underWay.sent()
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
@@ -297,6 +302,7 @@ export class KvRouter implements FleetObserver {
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
     this.#ended++
+    if (booking.handsOver) this.underWay.ended(nowMs - booking.sentMs)
     this.#loadChanged(slot)
     this.#changed()
   }
@@ -355,6 +361,17 @@ export class KvRouter implements FleetObserver {
 
   get rankCount(): number {
     return this.#table.live.length
+  }
+
+  /** How many more requests its workers take; Infinity if one of them has no limit. */
+  get freePlaces(): number {
+    const { engineQueue } = this.config
+    return engineQueue === null ? Infinity : this.#table.freePlaces(engineQueue)
+  }
+
+  /** Requests of other routers inside the workers. */
+  get othersInside(): number {
+    return this.#table.othersInside()
   }
 
   isFull(slot: number): boolean {

@@ -46,6 +46,8 @@ export interface Selection {
   readonly isEstimated: boolean
   /** The reply is not one of tokens, so that its times say nothing about the speed of prompts and steps. */
   readonly isForwarded?: boolean
+  /** The leg is the whole request, although its phase is prefill. */
+  readonly isEmbedding?: boolean
   /** The reply is forwarded as a whole: its first token cannot be seen. */
   readonly isWhole?: boolean
   readonly expectedOutputTokens: number | null

@@ -245,6 +245,7 @@ export class Selector {
       assumeKvReuse: scope.assumeKvReuse,
       isEstimated: query.request.routing.isEstimated ?? false,
       isForwarded: query.request.forward !== undefined,
+      isEmbedding: query.request.kind === 'embed',
       isWhole: query.request.forward?.isStream === false,
       expectedOutputTokens: query.request.routing.expectedOutputTokens ?? null,
       predictedTtftMs,

@@ -68,6 +68,8 @@ export class Booking implements InFlight {
   firstTokenMs: number | null = null
   /** True if the request ends with its first token. */
   endsAtFirst = false
+  /** A decode leg follows. */
+  handsOver = false
   /** For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step. */
   onArrival: ((elapsedMs: number) => void) | null = null
   atFirst: RankMoment | null = null

@@ -259,6 +259,27 @@ export class RankTable {
     return Math.max(known, this.reportedRequests[slot] as number)
   }
 
+  /** Requests that all ranks take, with this many queued inside each; Infinity if a rank has no maximum batch size. */
+  freePlaces(queue: number): number {
+    let free = 0
+    for (const slot of this.live) {
+      const places = this.maxSequences[slot] as number
+      if (places === 0) return Infinity
+      free += Math.max(0, places + queue - this.requestsOf(slot))
+    }
+    return free
+  }
+
+  /** Reported requests that this router has not sent. */
+  othersInside(): number {
+    let others = 0
+    for (const slot of this.live) {
+      const sent = (this.activeRequests[slot] as number) - (this.sentSinceReport[slot] as number)
+      others += Math.max(0, (this.reportedRequests[slot] as number) - sent)
+    }
+    return others
+  }
+
   /** KV blocks that are neither booked nor reported as used; Infinity if the rank does not report its total. */
   freeBlocksOf(slot: number): number {
     const total = this.totalBlocks[slot] as number

@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/index.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import { HandOverRoom } from './hand-over-room.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 import type { ClassQueue } from './class-queue.ts'
 import { isPlain } from './request-constraints.ts'
@@ -19,6 +20,7 @@ export class PoolRoom {
   readonly #router: KvRouter
   readonly #clock: Clock
   readonly #next: KvRouter | null
+  readonly #handOver: HandOverRoom | null
   readonly #plainAnswers = new Map<ClassQueue, PlainAnswer>()
 
   /** `next`: the pool of the following leg. */
@@ -26,6 +28,7 @@ export class PoolRoom {
     this.#router = router
     this.#clock = clock
     this.#next = next
+    this.#handOver = next === null ? null : new HandOverRoom(router, next, clock)
   }
 
   mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
@@ -52,11 +55,10 @@ export class PoolRoom {
     return this.#router.fullCount === 0 && this.#isNextOpen(query)
   }
 
-  /** A prefill is not started while no decode worker has capacity. */
-  #isNextOpen({ phase }: SelectionQuery): boolean {
-    const next = this.#next
-    if (next === null || phase !== 'prefill' || next.rankCount === 0) return true
-    return next.fullCount < next.rankCount
+  /** A prefill is not started while no decode worker has capacity for it. */
+  #isNextOpen({ phase, request }: SelectionQuery): boolean {
+    if (this.#handOver === null || phase !== 'prefill' || request.kind === 'embed') return true
+    return this.#handOver.isOpen()
   }
 
   #isBusy({ policyClass }: ClassQueue, slot: number): boolean {

@@ -1,0 +1,56 @@
+/**
+ * Whether another prompt may be computed now, so that it finds a place in the decode pool when it is done.
+ *
+ * A prompt that is computed before that waits for decode, and it can no longer be refused. Decode places are booked only
+ * when a prefill ends, so the prefills under way count as well: one free place would otherwise start as many prefills as
+ * the prefill pool can run. Places that become free while a prompt is computed are added, because with slow prefills the
+ * decode workers would run dry.
+ */
+import type { Clock } from '../../base/index.ts'
+import type { KvRouter } from '../decide/kv-router.ts'
+
+/** Time over which ends of decode requests are counted. */
+const SPAN_MS = 600
+
+export class HandOverRoom {
+  readonly #prefill: KvRouter
+  readonly #decode: KvRouter
+  readonly #clock: Clock
+  #sinceMs = 0
+  #endedBefore = 0
+  /** Ends of decode requests per millisecond. */
+  #rate = 0
+
+  constructor(prefill: KvRouter, decode: KvRouter, clock: Clock) {
+    this.#prefill = prefill
+    this.#decode = decode
+    this.#clock = clock
+  }
+
+  isOpen(): boolean {
+    const { fullCount, rankCount } = this.#decode
+    if (rankCount === 0) return true
+    if (fullCount >= rankCount) return false
+    // One for each rank is always allowed, so most requests need no sum over ranks.
+    const own = this.#prefill.underWay.count
+    if (own < rankCount) return true
+    const places = this.#decode.freePlaces
+    if (places === Infinity) return true
+    // Those of other frontends need places, too.
+    const all = own + this.#prefill.othersInside
+    const freed = (this.#endRate() * this.#prefill.underWay.meanMs * all) / own
+    return all + this.#decode.waitingOutside() < places + freed
+  }
+
+  #endRate(): number {
+    const nowMs = this.#clock.nowMs()
+    const elapsedMs = nowMs - this.#sinceMs
+    if (elapsedMs >= SPAN_MS) {
+      const { endedCount } = this.#decode
+      this.#rate = (endedCount - this.#endedBefore) / elapsedMs
+      this.#endedBefore = endedCount
+      this.#sinceMs = nowMs
+    }
+    return this.#rate
+  }
+}
