@@ -80,6 +80,10 @@ export interface Candidate {
   readonly stepMs: number
   readonly stepMsPerRequest: number
   readonly stepMsPerContextToken: number
+  /** Expected time until the decode step in progress ends. */
+  readonly restMs: number
+  /** Mean number of prompts per rank of the pool that wait behind others. */
+  readonly promptsBehind: number
   /** How many of the current decode steps pass before a first token, learned. */
   readonly stepShare: number
   /** Share of the pool's prompt tokens that were found in the cache. */

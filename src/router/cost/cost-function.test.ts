@@ -90,6 +90,8 @@ const CANDIDATE: Candidate = {
   stepMsPerRequest: 0.1,
   stepMsPerContextToken: 0,
   stepShare: 1,
+  restMs: 0,
+  promptsBehind: 0,
   usualOutputTokens: 128,
   reuseShare: 0,
   expectedOutputTokens: 128,

@@ -3,7 +3,7 @@
  * delays the other requests there. The rates are learned per rank (`load/rank-rates.ts`), so no weight has to be
  * tuned to a fleet.
  *
- *   cost = (queue + step + prefill + delay + decode + stall + slowdown + later + memory + transfer + goals) × taints
+ *   cost = (queue + step + prefill + delay + arrivals + decode + stall + slowdown + later + memory + transfer + goals) × taints
  *          (each times its weight)
  *
  * The weights express importance, not speed. Users wait for the first token, while later tokens arrive faster than
@@ -34,9 +34,11 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: FIRST_TOKEN,
-    help: 'until the engine step in progress has ended',
-    of: (candidate) =>
-      candidate.tracksPrefill ? candidate.stepShare * stepMsOf(candidate, 0, 0) : 0,
+    help: 'until the engine step in progress has ended, and for the decode part of the step that computes the prompt',
+    of: (candidate) => {
+      if (!candidate.tracksPrefill) return 0
+      return candidate.stepShare * (candidate.restMs + stepMsOf(candidate, 0, 0))
+    },
   },
   {
     name: 'prefill',
@@ -57,6 +59,14 @@ export const TIME_TERMS = [
       const joined = joinShare * firstRequests * tokensMs(candidate)
       return joined + (1 - joinShare) * waitingRequests * separateStepMs(candidate)
     },
+  },
+  {
+    name: 'arrivals',
+    unit: 'ms',
+    role: 'add',
+    weight: WAITING,
+    help: 'delay of requests that have yet to arrive, by as many as usually wait on a rank: it makes reuse of cached prompts more important under load',
+    of: (candidate) => candidate.promptsBehind * tokensMs(candidate),
   },
   {
     name: 'decode',

@@ -6,8 +6,10 @@ import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import { overrideWeights } from '../cost/weights.ts'
 import type { CostWeights } from '../cost/weights.ts'
 import type { ExclusionRecord } from './decision-record.ts'
+import { addComputedAgain } from './computed-again.ts'
 import { constraintsOf } from './eligibility.ts'
 import type { Constraints } from './eligibility.ts'
+import type { OpenPrompts } from '../load/open-prompts.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
 import type { LaterTurns, Turn } from '../load/later-turns.ts'
@@ -32,6 +34,7 @@ export interface PoolParts {
   readonly backlog: RankBacklog
   readonly rows: PriceRows
   readonly turns: LaterTurns
+  readonly open: OpenPrompts
   readonly transfers: TransferRates
   readonly sequences: ActiveSequences
   readonly index: OverlapIndex
@@ -70,18 +73,27 @@ export interface DecisionScope {
   readonly assumeKvReuse: boolean
   /** Blocks that the request adds to a rank that shares none of them. */
   readonly trackedBlocks: number
+  /** By slot: cached tokens that the request is expected to compute again. */
+  readonly again: Float64Array
   readonly excluded: ExclusionRecord[]
   overloadedCount: number
 }
 
+/** Scratch columns of a decision, by slot. */
+export interface RankColumns {
+  /** Leading blocks of the prompt that active requests on the rank use. */
+  depths: Int32Array
+  again: Float64Array
+}
+
 /**
  * Starts a decision and looks up the prompt: cached blocks go into the index's `matches`, blocks of active requests
- * into `depths`. Without `withOverlap` nothing is looked up; the scope can then only be used to check eligibility.
+ * into `depths`, and cached tokens that it would compute again into `again`. Without `withOverlap` nothing is looked up; the scope can then only be used to check eligibility.
  */
 export function openScope(
   pool: PoolParts,
   query: SelectionQuery,
-  depths: Int32Array,
+  { depths, again }: RankColumns,
   withOverlap: boolean,
 ): DecisionScope {
   const { config, clock, hasher, sequences, index } = pool
@@ -96,6 +108,10 @@ export function openScope(
   sequences.refresh(nowMs)
   if (hashes === null) index.matches.clear()
   else index.find(hashes, nowMs)
+  again.fill(0)
+  if (config.cost === 'time' && hashes !== null && phase !== 'decode') {
+    addComputedAgain(pool, hashes, blockSize, nowMs, again)
+  }
   const weights = overrideWeights(config, overrides)
   const hasTurns = config.cost === 'time' && phase === 'aggregated' && hashes !== null
   const turn = hasTurns ? pool.turns.find(hashes, request.routing.sessionId !== undefined) : null
@@ -121,6 +137,7 @@ export function openScope(
     promptTokens: request.tokenIds.length,
     trackPrefill: overrides?.trackPrefillTokens ?? config.trackPrefillTokens,
     minActivePrefillTokens: 0,
+    again,
     excluded: [],
     overloadedCount: 0,
   }

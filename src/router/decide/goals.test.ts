@@ -55,7 +55,7 @@ describe('latency goals: choice of the worker', () => {
     expect(selected(router, tokensOf(400), { expectedOutputTokens: 1 }).workerId).toBe('1')
     const answer = at({ itlMs: 20 })
     expect(answer.workerId).toBe('2')
-    expect(at({ ttftMs: 700 }).workerId).toBe('1')
+    expect(at({ ttftMs: 800 }).workerId).toBe('1')
     const [best, other] = answer.record.candidates
     expect([best?.terms['goals'], (other?.terms['goals'] ?? 0) > 100]).toEqual([0, true])
     const sum = (values: Readonly<Record<string, number>>) =>

@@ -95,10 +95,11 @@ export class KvRouter implements FleetObserver {
       ...load,
       clock,
       onChanged: (slot) => this.#rows.write(slot),
-      onMeasured: (slot, told) => this.#forecast.learn(slot, told),
+      onMeasured: (slot, told) => this.#forecast.learn(slot, told, clock.nowMs()),
       tell: (config.cost === 'time' && options.onPrompt) || null,
     })
     this.#forecast = new RankForecast(this.#table, this.#rates, this.#backlog, this.peers)
+    this.#forecast.onRescaled = () => this.#rows.writeAll()
     this.judge = new RankJudge({
       table: this.#table,
       busy: config.busy,
@@ -132,6 +133,7 @@ export class KvRouter implements FleetObserver {
       ...load,
       rows: this.#rows,
       turns: this.#turns,
+      open: this.#forecast.open,
       transfers: this.transfers,
       sequences: this.#sequences,
       index: this.#index,
@@ -247,6 +249,9 @@ export class KvRouter implements FleetObserver {
     booking.showsSpeed = selection.isForwarded !== true
     booking.isWhole = selection.isWhole === true
     this.#forecast.predict(booking, tokens, nowMs)
+    if (tokens !== null && hashes !== null && this.config.cost === 'time') {
+      this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
+    }
     booking.endsAtFirst = selection.phase === 'prefill'
     booking.handsOver = booking.endsAtFirst && selection.isEmbedding !== true
     if (booking.handsOver) this.underWay.sent()
@@ -290,6 +295,7 @@ export class KvRouter implements FleetObserver {
   /** A request completed with this many output tokens, of which the engine counted `usageTokens`. */
   served(booking: Booking, tokens: number, usageTokens: number | null = null): void {
     const nowMs = this.#clock.nowMs()
+    this.#forecast.stepEnded(booking, nowMs)
     if (booking.showsSpeed) this.#forecast.served(booking, tokens, nowMs)
     else this.#forecast.forwarded(booking, usageTokens, nowMs)
     this.#rows.write(booking.slot)
@@ -441,6 +447,8 @@ export class KvRouter implements FleetObserver {
     this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)
+    this.#backlog.leave(slot)
+    this.#forecast.open.leave(slot)
     this.#turns.leave(slot)
     this.#table.release(slot)
   }

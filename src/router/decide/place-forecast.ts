@@ -76,7 +76,9 @@ export class PlaceForecasts {
     // A request whose prompt is computed now goes on to decode on the same rank, except on a prefill worker.
     const stay = phase === 'prefill' ? 0 : first
     const separateMs = waiting > 0 ? tokensMs : startMs + tokensMs
-    const before = pace.waitShare * backlog.waitMs(slot, nowMs, startMs) + pace.stepShare * stepMs
+    const untilStepMs = backlog.restMs(slot, stepMs, nowMs) + stepMs
+    const before =
+      pace.waitShare * backlog.waitMs(slot, nowMs, startMs) + pace.stepShare * untilStepMs
     return {
       waitMs: this.#placeMs(slot) + before,
       promptMs: startMs + tokensMs,

@@ -23,6 +23,8 @@ export class RankPricing {
   readonly #oneCost = new Float64Array(1)
   /** By slot: leading blocks of the prompt that active requests on the rank use. */
   depths = new Int32Array(0)
+  /** By slot: cached tokens that the prompt would compute again. */
+  again = new Float64Array(0)
 
   constructor(pool: PoolParts) {
     this.#pool = pool

@@ -53,6 +53,7 @@ export class RankView implements Candidate {
   #host = NO_COLUMN
   #disk = NO_COLUMN
   #depths = NO_COLUMN
+  #again = NO_LOAD
   #requests = NO_COLUMN
   #peerRequests = NO_COLUMN
   #reportedRequests = NO_COLUMN
@@ -89,6 +90,7 @@ export class RankView implements Candidate {
     this.#host = host
     this.#disk = disk
     this.#depths = depths
+    this.#again = scope.again
     this.#requests = this.#table.activeRequests
     this.#prefill = this.#table.activePrefillTokens
     this.#decode = this.#table.activeDecodeBlocks
@@ -121,7 +123,7 @@ export class RankView implements Candidate {
     const prefill = Math.max(this.#prefill[slot] as number, this.#reportedPrefill[slot] as number)
     this.#slot = slot
     this.deviceBlocks = device
-    this.cachedTokens = device * this.blockSize
+    this.cachedTokens = device * this.blockSize - (this.#again[slot] as number)
     this.activePrefillTokens = prefill
     this.activeDecodeBlocks = Math.max(
       Math.round(this.#decode[slot] as number),
@@ -239,6 +241,16 @@ export class RankView implements Candidate {
     return (this.#rates.stepFactor[this.#slot] as number) * this.#rates.stepMsPerContextToken
   }
 
+  get restMs(): number {
+    const running = this.runningRequests
+    const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
+    return this.#backlog.restMs(this.#slot, stepMs, this.#nowMs)
+  }
+
+  get promptsBehind(): number {
+    return this.#backlog.behind / Math.max(this.#table.live.length, 1)
+  }
+
   get stepShare(): number {
     return this.#rates.stepShare
   }
@@ -272,7 +284,8 @@ export class RankView implements Candidate {
     const running = this.runningRequests
     const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
     const waitMs = this.#backlog.waitMs(this.#slot, this.#nowMs, this.prefillMs)
-    return this.placeMs + this.#rates.predictedTtftMs(this.#slot, uncached, waitMs, stepMs)
+    const untilMs = stepMs + this.#backlog.restMs(this.#slot, stepMs, this.#nowMs)
+    return this.placeMs + this.#rates.predictedTtftMs(this.#slot, uncached, waitMs, untilMs)
   }
 
   get predictedItlMs(): number {

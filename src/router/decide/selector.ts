@@ -129,10 +129,11 @@ export class Selector {
     if (this.#candidates.length < capacity) {
       this.#pool.index.reserve(capacity)
       this.#pricing.depths = new Int32Array(capacity)
+      this.#pricing.again = new Float64Array(capacity)
       this.#candidates = new Int32Array(capacity)
       this.#costs = new Float64Array(capacity)
     }
-    const scope = openScope(this.#pool, query, this.#pricing.depths, withOverlap)
+    const scope = openScope(this.#pool, query, this.#pricing, withOverlap)
     this.#pricing.begin(scope)
     return scope
   }

@@ -5,6 +5,7 @@
 import { FIRST_TOKEN, WAITING } from '../cost/time-terms.ts'
 import { ROW, ROW_SIZE } from '../load/price-rows.ts'
 import { stretchOf } from '../load/rank-backlog.ts'
+import { restOfStep } from '../rates/step-phase.ts'
 import { expectedExcess } from '../load/rank-table.ts'
 import type { CheapestRanks } from './cheapest-ranks.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
@@ -14,7 +15,7 @@ import type { DecisionScope, PoolParts } from './decision-scope.ts'
  * `best`, the cost of a rank that is not among the best may lack its last terms, but is still above theirs.
  */
 export function fillTimeCosts(
-  { index, rates, backlog, rows }: PoolParts,
+  { index, rates, backlog, rows, table }: PoolParts,
   scope: DecisionScope,
   depths: Int32Array,
   expectedOutput: number,
@@ -23,12 +24,13 @@ export function fillTimeCosts(
   costs: Float64Array,
   best: CheapestRanks | null,
 ): void {
-  const { nowMs, promptTokens, blockSize, trackedBlocks, trackPrefill } = scope
+  const { nowMs, promptTokens, blockSize, trackedBlocks, trackPrefill, again } = scope
   const decodes = scope.query.phase !== 'prefill'
   const { prefillMs, msPerToken, stepMs, stepMsPerRequest, stepMsPerContextToken } = rates
   const { stepShare } = rates
   const waitShare = Math.max(rates.waitShare, 1)
   const { lateShare } = backlog
+  const promptsBehind = backlog.behind / Math.max(table.live.length, 1)
   const { device } = index.matches
   const { cells } = rows
   const sharedSteps = Math.min(expectedOutput, rates.outputTokens)
@@ -50,13 +52,19 @@ export function fillTimeCosts(
       place = (expectedExcess(excess) * rates.outputTokens * pace * full) / places
     }
     if (trackPrefill) {
-      const uncached = Math.max(promptTokens - (device[slot] as number) * blockSize, 0)
+      const cached = (device[slot] as number) * blockSize - (again[slot] as number)
+      const uncached = Math.max(promptTokens - cached, 0)
       const start = speed * prefillMs
       const tokens = speed * msPerToken * uncached
       const opened = cells[at + ROW.open] as number
       const held = cells[at + ROW.waiting] as number
       const others = cells[at + ROW.othersUntilMs] as number
+      const step =
+        running > 0
+          ? pace * (stepMs + stepMsPerRequest * running + stepMsPerContextToken * contexts)
+          : 0
       let join = 0
+      let rest = 0
       let wait = others > nowMs ? others - nowMs : 0
       if (opened !== 0) {
         const left = Math.abs((cells[at + ROW.untilMs] as number) - nowMs)
@@ -64,21 +72,20 @@ export function fillTimeCosts(
         const late = lateShare * work
         const behind = left > late ? left : late
         // In most cases the prefill has already begun.
-        if ((cells[at + ROW.beginsMs] as number) > nowMs) join = backlog.joinShare(slot, nowMs)
+        if ((cells[at + ROW.beganMs] as number) > nowMs) {
+          join = backlog.joinShare(slot, nowMs)
+          rest = backlog.restMs(slot, step, nowMs)
+        }
         wait += join === 0 ? behind : (1 - join) * behind + join * Math.max(work - start, 0)
-      }
-      const step =
-        running > 0
-          ? pace * (stepMs + stepMsPerRequest * running + stepMsPerContextToken * contexts)
-          : 0
+      } else if (step > 0) rest = restOfStep(nowMs - (cells[at + ROW.stepEndMs] as number), step)
       const apart = held > 0 ? tokens : start + tokens
       const first = opened - held
       const delayed = join * first * tokens + (1 - join) * held * apart
       const stay = running + (decodes ? first : 0)
       const stalled = running * join * tokens + stay * (1 - join) * apart
       cost +=
-        WAITING * (waitShare * wait + place + delayed) +
-        FIRST_TOKEN * (stepShare * step + start + tokens) +
+        WAITING * (waitShare * wait + place + delayed + promptsBehind * tokens) +
+        FIRST_TOKEN * (stepShare * (rest + step) + start + tokens) +
         stalled
       // No term is below 0.
       if (best !== null && cost > best.worst) {

@@ -55,6 +55,8 @@ export class Booking implements InFlight {
   uncachedTokens = 0
   /** Predicted prefill time of its prompt; null if there is none or it is done. */
   prefillMs: number | null = null
+  /** `RankBacklog.scale` at that time. */
+  prefillScale = 1
   /** The record of its decision, for the measured time to the first token. */
   record: BookedRecord | null = null
   /** True if the rank had a free place in its batch at dispatch. */
@@ -65,6 +67,11 @@ export class Booking implements InFlight {
   isWhole = false
   /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
+  /** True while its prompt waits for a later engine step than the one in progress or about to begin. */
+  isHeld = false
+  /** Hashes of its prompt while it is computed, and the first block that prompts in its last step do not find. */
+  sequence: Uint32Array | null = null
+  firstNew = 0
   firstTokenMs: number | null = null
   /** True if the request ends with its first token. */
   endsAtFirst = false

@@ -14,10 +14,10 @@
 import type { Clock } from '../../base/index.ts'
 import type { Booking } from './active-sequences.ts'
 import type { PromptNews } from './peer-news.ts'
-import { sentPromptOf } from './rank-backlog.ts'
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from './rank-table.ts'
+import { nextStartMsOf, sentPromptOf } from './sent-prompt.ts'
 
 /** A frontend that has died never reports the end of its requests. */
 const PROMPT_MS = 5000
@@ -36,6 +36,8 @@ interface PeerPrompt {
   readonly promptTokens: number
   readonly uncachedTokens: number
   readonly ms: number
+  /** `RankBacklog.scale` when it was predicted. */
+  readonly scale: number
   readonly isLong: boolean
   readonly heardMs: number
   isGone: boolean
@@ -143,14 +145,15 @@ export class PeerRequests {
     const { table, rates, backlog } = this.#options
     this.expire()
     if (this.#prompts.length - this.#first === PROMPTS_MAX) this.#endFirst(nowMs)
-    const sent = sentPromptOf(table, rates, backlog, slot, uncachedTokens)
+    const sent = sentPromptOf(table, rates, backlog, slot, uncachedTokens, nowMs)
     const { ms, isLong } = sent
     backlog.explain(slot, ms, nowMs)
     backlog.prefillSent(slot, sent, nowMs)
     backlog.add(slot, promptTokens, nowMs)
     this.#count(slot, 1, uncachedTokens)
-    const heardMs = nowMs
-    this.#prompts.push({ slot, promptTokens, uncachedTokens, ms, isLong, heardMs, isGone: false })
+    const [heardMs, { scale }] = [nowMs, backlog]
+    const prompt = { slot, promptTokens, uncachedTokens, ms, scale, isLong, heardMs, isGone: false }
+    this.#prompts.push(prompt)
   }
 
   /** Its prompt is computed here, or (in a decode pool) was computed elsewhere. */
@@ -201,9 +204,11 @@ export class PeerRequests {
   #endPrompt(prompt: PeerPrompt, nowMs: number): void {
     if (prompt.isGone) return
     prompt.isGone = true
-    const { backlog, onChanged } = this.#options
-    const { slot, promptTokens, uncachedTokens, ms, isLong } = prompt
-    backlog.prefillDone(slot, ms, isLong, nowMs)
+    const { rates, backlog, onChanged } = this.#options
+    const { slot, promptTokens, uncachedTokens, isLong } = prompt
+    const ms = (prompt.ms * backlog.scale) / prompt.scale
+    const nextStartMs = nextStartMsOf(rates, backlog, slot)
+    backlog.prefillDone(slot, { ms, isLong, nextStartMs }, nowMs)
     backlog.free(slot, promptTokens, nowMs)
     this.#count(slot, -1, -uncachedTokens)
     onChanged(slot)

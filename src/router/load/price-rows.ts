@@ -24,7 +24,7 @@ export const ROW = {
   waiting: 6,
   untilMs: 7,
   openMs: 8,
-  beginsMs: 9,
+  beganMs: 9,
   othersUntilMs: 10,
   sentWork: 11,
   sentMs: 12,
@@ -32,6 +32,7 @@ export const ROW = {
   places: 13,
   /** Free KV blocks, negative if overcommitted; Infinity if the rank does not report its total. */
   freeBlocks: 14,
+  stepEndMs: 15,
 } as const
 export const ROW_SIZE = 16
 
@@ -63,19 +64,24 @@ export class PriceRows {
     cells[at + ROW.waiting] = backlog.waiting[slot] as number
     cells[at + ROW.untilMs] = backlog.untilMs[slot] as number
     cells[at + ROW.openMs] = backlog.openMs[slot] as number
-    cells[at + ROW.beginsMs] = backlog.beginsMs[slot] as number
+    cells[at + ROW.beganMs] = backlog.beganMs(slot)
     cells[at + ROW.othersUntilMs] = backlog.othersUntilMs[slot] as number
     cells[at + ROW.sentWork] = backlog.sentWork[slot] as number
     cells[at + ROW.sentMs] = backlog.sentMs[slot] as number
+    cells[at + ROW.stepEndMs] = backlog.stepEndMs[slot] as number
     cells[at + ROW.places] = table.maxSequences[slot] as number
     cells[at + ROW.freeBlocks] = table.freeBlocksOf(slot)
+  }
+
+  writeAll(): void {
+    for (const slot of this.#table.live) this.write(slot)
   }
 
   /** Call before a decision: rewrites all rows if the factors have been updated. */
   refresh(): void {
     if (this.#ages === this.#rates.ages) return
     this.#ages = this.#rates.ages
-    for (const slot of this.#table.live) this.write(slot)
+    this.writeAll()
   }
 
   #grow(): void {

@@ -2,12 +2,11 @@
  * The work ahead of each rank, in milliseconds: until when its queued prompts are computed, how many requests decode
  * and how large their context is. Updated with every booking, so that a decision only reads columns.
  *
- * The prefill time of a prompt is predicted at dispatch. When one finishes early or late, the end of the remaining
- * ones is computed again: from now on, for the sum of their predicted times. If prompts are long overdue, the rank is
- * slow or stuck, and it is expected to need the overdue time once more.
+ * The prefill time of a prompt is predicted at dispatch, and again when the learned rates change clearly. When one
+ * finishes early or late, the end of the remaining ones is computed again: from now on, for the sum of their predicted
+ * times. If prompts are long overdue, the rank is slow or stuck, and it is expected to need the overdue time once more.
  */
-import type { RankRates } from './rank-rates.ts'
-import type { RankTable } from './rank-table.ts'
+import { restOfStep } from '../rates/step-phase.ts'
 
 const MIN_CAPACITY = 16
 /** A prefill without a first token is expected to need at least this share of its predicted time. */
@@ -17,6 +16,8 @@ const RECENT_MS = 2000
 const PROMPT_SHARE_MAX = 0.8
 const PER_RECENT = 1 / RECENT_MS
 const STRETCH_MAX = 1 / (1 - PROMPT_SHARE_MAX)
+/** Predicted times of open prompts are corrected when the rates have changed by this share. */
+const CLEAR_CHANGE = 0.2
 
 export class RankBacklog {
   readonly lateShare = LATE_SHARE
@@ -32,9 +33,11 @@ export class RankBacklog {
    * or are longer than a step, so that their last part is computed with what arrives meanwhile.
    */
   waiting = new Int32Array(MIN_CAPACITY)
-  /** Until when the first queued prompt has surely begun, and the duration of the step that it waited for. */
+  /** When the first queued prompt is expected to begin, and how uncertain that is. */
   beginsMs = new Float64Array(MIN_CAPACITY)
-  beginStepMs = new Float64Array(MIN_CAPACITY)
+  beginSpreadMs = new Float64Array(MIN_CAPACITY)
+  /** When a step was last seen to end: with a first token or the end of a request. */
+  stepEndMs = new Float64Array(MIN_CAPACITY)
   /** Prefill milliseconds sent to the rank, decayed with time; as of `sentMs`. */
   sentWork = new Float64Array(MIN_CAPACITY)
   sentMs = new Float64Array(MIN_CAPACITY)
@@ -52,6 +55,41 @@ export class RankBacklog {
   prefilledMs = new Float64Array(MIN_CAPACITY)
   sinceMs = new Float64Array(MIN_CAPACITY)
 
+  /** From then on the first queued prompt has surely begun; 0: it has, or there is none. */
+  beganMs(slot: number): number {
+    if (this.open[slot] === 0) return 0
+    return (this.beginsMs[slot] as number) + 0.5 * (this.beginSpreadMs[slot] as number)
+  }
+
+  /** Prompts that wait behind others, over all ranks. */
+  behind = 0
+  /** A time that was predicted when this was x is now expected to be `scale / x` times as long. */
+  scale = 1
+  #scaledStartMs = 0
+  #scaledPerToken = 0
+
+  /**
+   * The rates of prefill are now these: if a prompt of `tokens` takes clearly more or less time than before, the times of
+   * all open prompts change with it. Returns whether they did.
+   */
+  rescale(startMs: number, perToken: number, tokens: number, nowMs: number): boolean {
+    const beforeMs = this.#scaledStartMs + this.#scaledPerToken * tokens
+    const ratio = (startMs + perToken * tokens) / beforeMs
+    if (ratio > 1 - CLEAR_CHANGE && ratio < 1 + CLEAR_CHANGE) return false
+    this.#scaledStartMs = startMs
+    this.#scaledPerToken = perToken
+    // The first rates are those that the open prompts were predicted with.
+    if (beforeMs <= 0) return false
+    this.scale *= ratio
+    for (let slot = 0; slot < this.openMs.length; slot++) {
+      this.sentWork[slot] = (this.sentWork[slot] as number) * ratio
+      this.openMs[slot] = (this.openMs[slot] as number) * ratio
+      const left = (this.untilMs[slot] as number) - nowMs
+      if (left > 0) this.untilMs[slot] = nowMs + left * ratio
+    }
+    return true
+  }
+
   reserve(slot: number): void {
     const { length } = this.untilMs
     if (slot < length) return
@@ -59,7 +97,8 @@ export class RankBacklog {
     this.untilMs = grown(this.untilMs, new Float64Array(size))
     this.openMs = grown(this.openMs, new Float64Array(size))
     this.beginsMs = grown(this.beginsMs, new Float64Array(size))
-    this.beginStepMs = grown(this.beginStepMs, new Float64Array(size))
+    this.beginSpreadMs = grown(this.beginSpreadMs, new Float64Array(size))
+    this.stepEndMs = grown(this.stepEndMs, new Float64Array(size))
     this.sentWork = grown(this.sentWork, new Float64Array(size))
     this.sentMs = grown(this.sentMs, new Float64Array(size))
     this.open = grown(this.open, new Int32Array(size))
@@ -78,10 +117,16 @@ export class RankBacklog {
   /** A new rank uses this slot. */
   join(slot: number): void {
     this.reserve(slot)
+    this.leave(slot)
+  }
+
+  /** The rank is gone, and its work with it. */
+  leave(slot: number): void {
+    this.behind -= Math.max((this.open[slot] as number) - 1, 0)
     this.untilMs[slot] = this.openMs[slot] = this.othersUntilMs[slot] = 0
     this.open[slot] = this.otherRequests[slot] = this.requests[slot] = 0
     this.waiting[slot] = this.long[slot] = 0
-    this.beginsMs[slot] = this.beginStepMs[slot] = 0
+    this.beginsMs[slot] = this.beginSpreadMs[slot] = this.stepEndMs[slot] = 0
     this.sentWork[slot] = this.sentMs[slot] = 0
     this.contextTokens[slot] = this.requestMs[slot] = this.contextMs[slot] = 0
     this.prefilledMs[slot] = this.sinceMs[slot] = 0
@@ -130,17 +175,18 @@ export class RankBacklog {
   }
 
   /**
-   * Adds a prompt that takes `ms` once those before it are done. The first one begins when the step in progress ends,
-   * after at most `stepMs`; until then other prompts can still join it.
+   * Adds a prompt that takes `ms` once those before it are done. The first one begins when the step in progress ends;
+   * until then other prompts can still join it. Returns true if it has to wait for a later step.
    */
-  prefillSent(slot: number, { ms, isLong, stepMs }: SentPrompt, nowMs: number): void {
+  prefillSent(slot: number, prompt: SentPrompt, nowMs: number): boolean {
+    const { ms, isLong, stepMs, restMs, spreadMs } = prompt
     const isIdle = this.open[slot] === 0
-    const from = isIdle ? nowMs : Math.max(this.untilMs[slot] as number, nowMs)
+    const from = isIdle ? nowMs + restMs + stepMs : Math.max(this.untilMs[slot] as number, nowMs)
     const joins = !isIdle && !isLong && this.joinShare(slot, nowMs) >= 0.5
     if (isIdle) {
-      this.beginsMs[slot] = nowMs + stepMs
-      this.beginStepMs[slot] = stepMs
-    }
+      this.beginsMs[slot] = nowMs + restMs
+      this.beginSpreadMs[slot] = spreadMs
+    } else this.behind++
     if ((!isIdle && !joins) || isLong) this.waiting[slot] = (this.waiting[slot] as number) + 1
     if (isLong) this.long[slot] = (this.long[slot] as number) + 1
     this.sentWork[slot] = this.#workAt(slot, nowMs) + ms
@@ -148,6 +194,13 @@ export class RankBacklog {
     this.open[slot] = (this.open[slot] as number) + 1
     this.openMs[slot] = (this.openMs[slot] as number) + ms
     this.untilMs[slot] = from + ms
+    return !isIdle && !joins
+  }
+
+  /** Expected time until the step in progress has ended and a prompt sent now is computed, if it waits for no other. */
+  restMs(slot: number, stepMs: number, nowMs: number): number {
+    if (this.open[slot] === 0) return restOfStep(nowMs - (this.stepEndMs[slot] as number), stepMs)
+    return this.joinShare(slot, nowMs) * Math.max((this.beginsMs[slot] as number) - nowMs, 0)
   }
 
   /** Recent share of the rank's time spent on prefill, during which its decode requests stand still. */
@@ -163,20 +216,24 @@ export class RankBacklog {
 
   /** Probability that the first queued prompt has not begun, so that a prompt sent now is computed with it. */
   joinShare(slot: number, nowMs: number): number {
-    if (this.open[slot] === 0) return 0
-    const left = (this.beginsMs[slot] as number) - nowMs
-    return left <= 0 ? 0 : Math.min(left / (this.beginStepMs[slot] as number), 1)
+    const spread = this.beginSpreadMs[slot] as number
+    if (this.open[slot] === 0 || spread === 0) return 0
+    const share = 0.5 + ((this.beginsMs[slot] as number) - nowMs) / spread
+    return share <= 0 ? 0 : Math.min(share, 1)
   }
 
-  prefillDone(slot: number, ms: number, isLong: boolean, nowMs: number): void {
+  /** `nextStartMs`: fixed cost of the step in which the prompts that waited are computed now. */
+  prefillDone(slot: number, { ms, isLong, nextStartMs }: DonePrompt, nowMs: number): void {
     if (isLong) this.long[slot] = (this.long[slot] as number) - 1
     const open = (this.open[slot] as number) - 1
     const left = open === 0 ? 0 : Math.max((this.openMs[slot] as number) - ms, 0)
+    if (open > 0) this.behind--
     this.open[slot] = open
     this.openMs[slot] = left
-    this.untilMs[slot] = nowMs + left
+    this.untilMs[slot] = nowMs + left + (open === 0 ? 0 : nextStartMs)
     this.waiting[slot] = this.long[slot] as number
-    this.beginsMs[slot] = 0
+    this.beginsMs[slot] = this.beginSpreadMs[slot] = 0
+    this.stepEndMs[slot] = nowMs
     this.prefilledMs[slot] = (this.prefilledMs[slot] as number) + ms
   }
 
@@ -227,31 +284,23 @@ export function stretchOf(work: number, sinceMs: number): number {
   return share > PROMPT_SHARE_MAX * faded ? STRETCH_MAX : faded / (faded - share)
 }
 
+/** The predicted times of a prompt; see `sentPromptOf`. */
 export interface SentPrompt {
   readonly ms: number
   /** Longer than one engine step. */
   readonly isLong: boolean
   /** Duration of a decode step on the rank; 0 if nothing decodes. */
   readonly stepMs: number
+  /** Until the decode step in progress ends, and how uncertain that is. */
+  readonly restMs: number
+  readonly spreadMs: number
 }
 
-/** The predicted times of a prompt with so many uncached tokens that is sent to the rank now. */
-export function sentPromptOf(
-  table: RankTable,
-  rates: RankRates,
-  backlog: RankBacklog,
-  slot: number,
-  tokens: number,
-): SentPrompt {
-  const running = backlog.runningOn(slot)
-  const contexts = backlog.contextTokens[slot] as number
-  // Prompts that wait together share the fixed cost of a prefill step.
-  const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
-  return {
-    ms: startMs + rates.perTokenMs(slot) * tokens,
-    isLong: tokens > (table.maxBatchedTokens[slot] as number),
-    stepMs: running <= 0 ? 0 : rates.stepMsAt(slot, running, contexts),
-  }
+export interface DonePrompt {
+  /** Its predicted time. */
+  readonly ms: number
+  readonly isLong: boolean
+  readonly nextStartMs: number
 }
 
 /** Integrals of one rank since it joined; the difference of two moments describes the time between them. */

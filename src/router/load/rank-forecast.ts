@@ -6,13 +6,17 @@ import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
 import type { FirstTokenSeen, ServedSeen } from './peer-news.ts'
 import type { PeerRequests, ToldPrompt } from './peer-requests.ts'
-import { sentPromptOf } from './rank-backlog.ts'
+import { OpenPrompts } from './open-prompts.ts'
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from './rank-table.ts'
+import { nextStartMsOf, sentPromptOf } from './sent-prompt.ts'
 import { WholeAnswers } from '../rates/whole-answers.ts'
 
 export class RankForecast {
+  readonly open = new OpenPrompts()
+  /** Called after the predicted times of open prompts on all ranks have changed. */
+  onRescaled: () => void = () => undefined
   readonly #table: RankTable
   readonly #rates: RankRates
   readonly #backlog: RankBacklog
@@ -43,16 +47,27 @@ export class RankForecast {
       booking.stepMs = rates.stepMsAt(slot, running + 1, contexts)
     } else {
       booking.waitMs = backlog.waitMs(slot, nowMs, rates.ttftMs(slot, 0))
-      const prompt = sentPromptOf(this.#table, rates, backlog, slot, tokens)
-      booking.stepMs = prompt.stepMs
+      const prompt = sentPromptOf(this.#table, rates, backlog, slot, tokens, nowMs)
+      booking.stepMs = prompt.stepMs + backlog.restMs(slot, prompt.stepMs, nowMs)
       booking.uncachedTokens = tokens
       booking.prefillMs = prompt.ms
+      booking.prefillScale = backlog.scale
       booking.isLong = prompt.isLong
       // It is not known when such a prompt is computed; it counts as a running request.
-      if (!booking.isWhole) backlog.prefillSent(slot, prompt, nowMs)
+      if (!booking.isWhole) booking.isHeld = backlog.prefillSent(slot, prompt, nowMs)
     }
     if (!booking.showsSpeed) booking.atSent = backlog.at(slot, nowMs)
     backlog.add(slot, promptTokens, nowMs)
+  }
+
+  /** The blocks of its prompt (`sequence`: their hashes) are being computed, as far as they are not cached. */
+  opened(booking: Booking, tokens: number, sequence: Uint32Array, blockSize: number): void {
+    const { slot, promptTokens, isLong } = booking
+    // Prompts that arrive during the first steps of a long prompt are computed in its last step.
+    const last = isLong ? tokens % (this.#table.maxBatchedTokens[slot] as number) : tokens
+    booking.firstNew = Math.floor((promptTokens - last) / blockSize)
+    booking.sequence = sequence
+    this.open.add(booking)
   }
 
   /** True if no request waits on the rank for a place in the batch. */
@@ -61,10 +76,14 @@ export class RankForecast {
   }
 
   #prefillGone(booking: Booking, nowMs: number): void {
-    const { prefillMs, slot } = booking
+    const { prefillMs, prefillScale, slot, isLong, isWhole } = booking
     if (prefillMs === null) return
     booking.prefillMs = null
-    if (!booking.isWhole) this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
+    this.open.remove(booking)
+    if (isWhole) return
+    const ms = (prefillMs * this.#backlog.scale) / prefillScale
+    const nextStartMs = nextStartMsOf(this.#rates, this.#backlog, slot)
+    this.#backlog.prefillDone(slot, { ms, isLong, nextStartMs }, nowMs)
   }
 
   firstToken(booking: Booking, nowMs: number): void {
@@ -88,24 +107,33 @@ export class RankForecast {
     booking.onArrival?.(nowMs - sentMs - stepMs)
     if (prefillMs === null) return null
     const first = { elapsedMs: nowMs - sentMs, waitMs, stepMs }
-    this.#learnFirst(slot, booking.uncachedTokens, first)
+    this.#learnFirst(slot, booking.uncachedTokens, first, nowMs)
     return first
   }
 
   /** Learns from what another frontend has measured. */
-  learn(slot: number, { uncachedTokens, first, served }: ToldPrompt): void {
-    if (first !== undefined) this.#learnFirst(slot, uncachedTokens, first)
+  learn(slot: number, { uncachedTokens, first, served }: ToldPrompt, nowMs: number): void {
+    if (first !== undefined) this.#learnFirst(slot, uncachedTokens, first, nowMs)
     if (served !== undefined) this.#learnServed(slot, served)
   }
 
-  #learnFirst(slot: number, tokens: number, { elapsedMs, waitMs, stepMs }: FirstTokenSeen): void {
+  #learnFirst(slot: number, tokens: number, seen: FirstTokenSeen, nowMs: number): void {
+    const { elapsedMs, waitMs, stepMs } = seen
+    // The first call only notes the rates that open prompts were predicted with.
+    const isRescaled = this.#rescale(nowMs)
     this.#rates.firstToken(slot, tokens, elapsedMs, waitMs, stepMs)
+    if (this.#rescale(nowMs) || isRescaled) this.onRescaled()
   }
 
-  #learnServed(slot: number, seen: ServedSeen): void {
+  #rescale(nowMs: number): boolean {
+    const { prefillMs, msPerToken, usualPromptTokens } = this.#rates
+    return this.#backlog.rescale(prefillMs, msPerToken, usualPromptTokens, nowMs)
+  }
+
+  #learnServed(slot: number, seen: ServedSeen, decodeShare = 1): void {
     const { requests, stepMs, outputTokens, contextTokens, itlMs } = seen
     this.#rates.paceSeen(itlMs, this.#rates.stepMsAt(slot, requests, contextTokens))
-    this.#rates.ended(slot, requests, stepMs, outputTokens, contextTokens)
+    this.#rates.ended(slot, requests, stepMs, outputTokens, contextTokens, decodeShare)
   }
 
   /** Load of the rank beyond what this router has sent. Reports are slightly old, so unclear differences do not count. */
@@ -139,7 +167,7 @@ export class RankForecast {
     const contextTokens = (now.contextMs - atFirst.contextMs) / elapsedMs
     const itlMs = elapsedMs / (tokens - 1)
     const seen = { requests, contextTokens, outputTokens: tokens, stepMs, itlMs }
-    this.#learnServed(slot, seen)
+    this.#learnServed(slot, seen, Math.max(1 - prefilledMs / elapsedMs, 0))
     booking.served = seen
   }
 
@@ -160,10 +188,15 @@ export class RankForecast {
     const ttftMs = factor * parts.ttftMs
     const itlMs = parts.itlMs === null ? null : factor * parts.itlMs
     if (uncachedTokens > 0)
-      this.#learnFirst(slot, uncachedTokens, { elapsedMs: ttftMs, waitMs: 0, stepMs: 0 })
+      this.#learnFirst(slot, uncachedTokens, { elapsedMs: ttftMs, waitMs: 0, stepMs: 0 }, nowMs)
     if (itlMs === null) return
     const seen = { requests, contextTokens, outputTokens: tokens, stepMs: itlMs, itlMs }
     this.#learnServed(slot, seen)
+  }
+
+  /** A step of the rank has just ended, because one of its requests has. */
+  stepEnded({ slot }: Booking, nowMs: number): void {
+    this.#backlog.stepEndMs[slot] = nowMs
   }
 
   freed(booking: Booking, nowMs: number): void {

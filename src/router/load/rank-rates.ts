@@ -19,11 +19,17 @@ const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContext
  */
 const GUESS_SHARES = { wait: 1, step: 1 }
 /**
- * Ridge weights. Both shares are held near their initial values: steps vary little, so their share is hard to
- * separate from the fixed cost of a prompt.
+ * Ridge weights. Both shares are held near their initial values, which is what an engine does: few prompts wait, and
+ * steps vary little, so that shares learned freely would follow chance.
  */
-const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
+const SHARE_PULLS = [PULL, PULL, 1, 3]
+/** The first measured steps show their length, not what a request or a context token adds to it. */
+const STEP_BELIEFS = [0, 1, 1]
+/** Step times of answers with fewer tokens count less; and those with a smaller weight not at all. */
+const STEP_TOKENS = 8
+const STEP_SHARE_MIN = 0.1
 const GUESS_OUTPUT = 128
+const GUESS_PROMPT = 500
 /** Decay factor of older observations of the pool, per new observation. */
 const POOL_FADE = 0.99
 /**
@@ -130,8 +136,7 @@ export class RankRates {
     waitingTokens: number,
   ): number | null {
     if (this.#prompts === 0 || slots.length === 0) return null
-    const own = (this.#promptTokens - this.#cachedTokens) / this.#prompts
-    const before = own + waitingTokens / slots.length
+    const before = this.usualPromptTokens + waitingTokens / slots.length
     return slots.reduce(
       (least, slot) => Math.min(least, this.ttftMs(slot, tokensAt(slot) + before)),
       Infinity,
@@ -157,6 +162,12 @@ export class RankRates {
   /** Predicted first-token time of a prompt with this many uncached tokens on an idle, average rank. */
   idleTtftMs(tokens: number): number {
     return this.prefillMs + this.msPerToken * tokens
+  }
+
+  /** Uncached tokens of a usual prompt. */
+  get usualPromptTokens(): number {
+    if (this.#prompts === 0) return GUESS_PROMPT
+    return (this.#promptTokens - this.#cachedTokens) / this.#prompts
   }
 
   /** Recent average wait of requests inside workers, for a place or for the prompts of others. */
@@ -355,19 +366,25 @@ export class RankRates {
     return isUseless && error > (this.#isLost ? FOUND : LOST)
   }
 
-  /** Records a completed request: average step time with the average number of requests and context tokens. */
+  /**
+   * Records a completed request: average step time with the average number of requests and context tokens.
+   * `decodeShare`: share of that time that was not spent on prompts of other requests; the less, the less it says.
+   */
   ended(
     slot: number,
     requests: number,
     stepMs: number,
     outputTokens: number,
     contextTokens = 0,
+    decodeShare = 1,
   ): void {
     this.#outputTokens = 0.95 * this.#outputTokens + 0.05 * outputTokens
+    const share = decodeShare * Math.min((outputTokens - 1) / STEP_TOKENS, 1)
+    if (share < STEP_SHARE_MIN) return
     const features = [1, requests, contextTokens / KILO]
     const ratio = Math.max(stepMs, 0.01) / Math.max(this.#step.predict(features), 0.01)
-    this.#stepOf.add(slot, ratio, 1)
-    this.#step.add(features, stepMs / this.#stepOf.relative(slot))
+    this.#stepOf.add(slot, ratio, share)
+    this.#step.add(features, stepMs / this.#stepOf.relative(slot), share)
     this.#readStep()
   }
 }
@@ -382,5 +399,5 @@ function prefillFit(line: readonly [prefill: number, perKilo: number]): FadingFi
 }
 
 function stepFit(prior: readonly number[]): FadingFit {
-  return new FadingFit(prior, POOL_FADE, STEP_FLOOR_MS)
+  return new FadingFit(prior, POOL_FADE, STEP_FLOOR_MS, [], STEP_BELIEFS)
 }

@@ -25,15 +25,23 @@ export class FadingFit {
   readonly #solution: Float64Array
 
   readonly #pulls: readonly number[]
+  readonly #beliefs: readonly number[]
+  /** Number of observations, faded. */
+  #weight = 0
 
-  /** `pulls`: ridge weight of each coefficient; `PULL` by default. */
+  /**
+   * `pulls`: lasting ridge weight of each coefficient, `PULL` by default. `beliefs`: of how many observations the prior
+   * of each has the weight in addition; none by default.
+   */
   constructor(
     prior: readonly number[],
     fade: number,
     floor: number,
     pulls: readonly number[] = [],
+    beliefs: readonly number[] = [],
   ) {
     this.#pulls = pulls
+    this.#beliefs = beliefs
     const size = prior.length
     this.#prior = prior
     this.#fade = fade
@@ -53,11 +61,13 @@ export class FadingFit {
     return sum
   }
 
-  add(features: readonly number[], value: number): void {
+  /** `share`: how much the observation counts, 0 to 1. */
+  add(features: readonly number[], value: number, share = 1): void {
     const size = this.#prior.length
     // Weighted by the prediction, not the observation: otherwise small observations would count most.
-    const weight = 1 / Math.max(this.predict(features), this.#floor) ** 2
+    const weight = share / Math.max(this.predict(features), this.#floor) ** 2
     this.count++
+    this.#weight = this.#fade * this.#weight + share
     for (let i = 0; i < size; i++) {
       const x = weight * (features[i] as number)
       this.#xy[i] = this.#fade * (this.#xy[i] as number) + x * value
@@ -115,7 +125,8 @@ export class FadingFit {
       const row = this.#rows[place] as Float64Array
       for (let j = 0; j < n; j++) row[j] = this.#xx[i * size + (used[j] as number)] as number
       const diagonal = this.#xx[i * size + i] as number
-      const pull = (this.#pulls[i] ?? PULL) * diagonal + Number.MIN_VALUE
+      const belief = (this.#beliefs[i] ?? 0) / Math.max(this.#weight, Number.MIN_VALUE)
+      const pull = ((this.#pulls[i] ?? PULL) + belief) * diagonal + Number.MIN_VALUE
       row[place] = diagonal + pull
       row[n] = (this.#xy[i] as number) + pull * (this.#prior[i] as number)
     }

@@ -114,6 +114,31 @@ describe('routing quality', () => {
     expect(time.ttftMs.mean).toBeLessThan(1.05 * blocks.ttftMs.mean)
   })
 
+  it('cost: time - a busy fleet with new documents computes them less often, and first tokens come sooner', async () => {
+    const questions = createWorkload({
+      kind: 'rag',
+      groups: 200,
+      inputTokens: 100,
+      outputTokens: 60,
+      requests: 500,
+      requestsPerSecond: 300,
+      seed: 3,
+    })
+    const at = (router: RouterOptions): Promise<FleetReport> =>
+      runFleet({
+        workers: [{ mode: 'agg', count: 16 }],
+        trace: questions,
+        router: { ...router, deadlines: { overloadWaitMs: 0 } },
+        settle,
+      })
+    const [blocks, time] = [await at({ cost: 'blocks' }), await at({ cost: 'time' })]
+    // 113 against 309 ms. It was 178 ms when prompts joined the steps that computed their documents, and when the delay
+    // of later requests did not count.
+    expect(time.ttftMs.mean).toBeLessThan(0.5 * blocks.ttftMs.mean)
+    expect(time.ttftMs.p99).toBeLessThan(0.7 * blocks.ttftMs.p99)
+    expect(time.blockReuse).toBeGreaterThan(0.57)
+  })
+
   it('cost: time - with a third of slow workers, answers and the slowest first tokens come sooner', async () => {
     const requests = sharedPrefixWorkload({
       requests: 500,
