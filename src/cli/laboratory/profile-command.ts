@@ -46,6 +46,8 @@ const CELLS_STEP = 256
 /** Prompts that are sent at once to see whether the engine computes them together. */
 const TOGETHER = 4
 const HELD_UP_SHARE = 0.3
+/** Mean relative error above which a profile is not trusted. On quiet machines it is below 0.05. */
+const ERROR_MAX = 0.15
 /**
  * A server may have this share of any prompt cached (for example its first tokens) without invalidating the
  * measurement.
@@ -116,6 +118,11 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     console.error(`cached prompt tokens: ${foundTokenMs.toPrecision(3)} ms per token`)
   }
   const { prefillError, decodeError } = fitted
+  const error = Math.max(prefillError[0], decodeError[0])
+  if (error > ERROR_MAX)
+    console.error(
+      `the measurements differ from the model by ${(100 * error).toFixed(0)} % on average: is the machine busy? Measure when it is quiet, or with more --repeats`,
+    )
   const file = {
     url: target,
     model,

@@ -67,6 +67,17 @@ describe('pointOf', () => {
   })
 })
 
+describe('pointOf - an engine with steps far below a millisecond', () => {
+  it("the stream's token is read after the first token of the prompt - its delay still counts", () => {
+    const events = eventsOf(60, (k) => (k === 21 ? 40.2 : 0.2))
+    const sentMs = events[20]!.atMs - 0.1
+    const firstMs = events[21]!.atMs - 0.8
+    const point = pointOf(events, { tokens: 512, plain: 0.2, sentMs, firstMs })
+    expect(point?.ms).toBeCloseTo(40, 9)
+    expect(point?.pieces).toBe(1)
+  })
+})
+
 describe('shareOfStep', () => {
   it.each([3, 5, 7, 11, 20])(
     '%d prompts - wait half a step on average, from any phase',

@@ -46,6 +46,8 @@ const STRETCH = 8
  * The latest measurements that determine the current time of a token, which grows with the stream's context.
  */
 const CALMS = 5
+/** Tokens of one step on two connections are read within this time. */
+const READ_APART_MS = 3
 /** A gap belongs to the prompt when it is at least this share of the longest gap. */
 const LONG_SHARE = 0.4
 
@@ -146,8 +148,10 @@ export function pointOf(
     atMs: event.atMs,
     ms: event.atMs - events[i]!.atMs - event.tokens * plain,
   }))
-  // The stream's token of the step that computed the first token may be read before or after that first token.
-  const during = gaps.filter(({ atMs }) => atMs > sentMs && atMs <= firstMs + plain)
+  // The stream's token of the step that computed the first token may be read before or after that first token. Further
+  // gaps of a fast engine add nothing to the delay.
+  const untilMs = firstMs + Math.max(plain, READ_APART_MS)
+  const during = gaps.filter(({ atMs }) => atMs > sentMs && atMs <= untilMs)
   const longest = Math.max(...during.map(({ ms }) => ms))
   if (!(longest > 0)) return null
   const pieces = during.filter(({ ms }) => ms >= LONG_SHARE * longest).length
