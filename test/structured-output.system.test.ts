@@ -283,7 +283,7 @@ describe('structured output of the bundled model', () => {
   it.each([
     ['uniqueItems', { type: 'array', uniqueItems: true }],
     ['not', { not: { type: 'string' } }],
-    ['patternProperties', { type: 'object', patternProperties: { a: {}, b: {} } }],
+    ['patternProperties', { properties: { a: {} }, patternProperties: { '\\b': {} } }],
     ['multipleOf', { type: 'number', multipleOf: 0.3 }],
     ['minProperties', { type: 'object', minProperties: 2 }],
     ['oneOf', { oneOf: [{ type: 'integer' }, { minimum: 2 }] }],

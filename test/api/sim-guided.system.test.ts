@@ -2,7 +2,9 @@ import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { Output, generateText, jsonSchema, stepCountIs, tool } from 'ai'
 import OpenAI from 'openai'
+import { zodResponseFormat } from 'openai/helpers/zod'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 
@@ -54,6 +56,34 @@ describe('structured output of the simulated engine', () => {
         expect([text, choices[0]?.finish_reason, isRight(text)]).toEqual([text, 'stop', true])
         const stream = openai.chat.completions.stream(request)
         expect(await stream.finalContent()).toBe(text)
+      }
+    }
+  })
+
+  it("zod's formats in strict mode - what the client parses is valid", async () => {
+    const formats = {
+      email: z.email(),
+      id: z.uuid(),
+      day: z.iso.date(),
+      at: z.iso.datetime(),
+      span: z.iso.duration(),
+      address: z.ipv4(),
+      link: z.url(),
+      password: z.string().regex(/^(?=.*[A-Z])(?=.*\d)(?!.*\s).{6,12}$/),
+      mark: z.discriminatedUnion('kind', [
+        z.object({ kind: z.literal('a'), size: z.int().min(3).max(5) }),
+        z.object({ kind: z.literal('b'), isOn: z.boolean() }),
+      ]),
+    }
+    for (const [name, type] of Object.entries(formats)) {
+      const response_format = zodResponseFormat(z.object({ value: type }), name)
+      expect(response_format.json_schema.strict).toBe(true)
+      for (const seed of [1, 2, 3]) {
+        const reply = await openai.chat.completions.parse(ask('x', { seed, response_format }))
+        expect([name, reply.choices[0]?.message.parsed]).toEqual([
+          name,
+          { value: expect.anything() },
+        ])
       }
     }
   })
