@@ -2,8 +2,10 @@
 import { exactJson } from '../../base/index.ts'
 import { heightsOf } from '../gbnf/gbnf-heights.ts'
 import { parseGbnf } from '../gbnf/gbnf-syntax.ts'
+import { readRegex } from '../regex/regex-syntax.ts'
 import { countBound } from './count-bound.ts'
 import {
+  attempted,
   GrammarTooLarge,
   invalidSchema,
   nothingValid,
@@ -273,10 +275,16 @@ export class SchemaWriter {
             const value = patterns
               .filter(([other]) => other !== pattern && !arePatternsDisjoint(pattern, other))
               .reduce((all, [, other]) => merged(all, other, this.#context), own)
-            const name = merged(anyName, { type: 'string', pattern }, this.#context)
-            return pair(name, value, 'patternProperties')
+            return pair(this.#nameOf(pattern, anyName), value, 'patternProperties')
           })
     return pairs.filter((text) => text !== null)
+  }
+
+  #nameOf(pattern: string, anyName: Schema | boolean): unknown {
+    const read = attempted(() => readRegex(pattern))
+    if ('value' in read) return merged(anyName, { type: 'string', pattern }, this.#context)
+    this.#context.drop('patternProperties', read.what.replace("'pattern'", "'patternProperties'"))
+    return anyName
   }
 
   #flatNames(names: unknown): Schema | boolean {
