@@ -340,6 +340,25 @@ describe('shapes that no grammar can express', () => {
     expect([status, headers['x-baton-relaxed']]).toEqual([200, relaxed])
   })
 
+  it.each([
+    ['hermes', true],
+    ['qwen3_coder', false],
+  ])(
+    'an engine that draws its texts, with calls like %s - calls only what is read as a call',
+    async (parser, mayCall) => {
+      const runtimeData = { tool_call_parser: parser }
+      const engine = { features: ['guided', 'gbnf', 'drawn_calls'] as const, runtimeData }
+      const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+      const parameters = { type: 'object', properties: {} }
+      await it_.chat({
+        tools: [{ type: 'function', function: { name: 'f', parameters } }],
+        response_format: { type: 'json_object' },
+      })
+      const guided = JSON.stringify(it_.requests[0]?.sampling.guided)
+      expect(guided.includes('<tool_call>')).toBe(mayCall)
+    },
+  )
+
   it('one forced tool - the strictness of the others does not count', async () => {
     const engine = { features: ['guided', 'gbnf'] as const }
     const it_ = new ScriptedFrontend({ script: says('{}'), engine })

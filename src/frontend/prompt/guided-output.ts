@@ -38,7 +38,11 @@ function guidedForm(
   const thought = thoughtForm(call, format, prompt)
   const mayCall = offersTools(call) && call.toolChoice === 'auto' && format.toolCalls !== null
   const tools = call.tools.map((tool) => tool.function)
-  const calls = mayCall ? callFormsOf(format.toolCalls, tools) : []
+  // An engine that draws its texts at random would write nothing that is read as a call in other notations.
+  const isDrawn = model.features.includes('drawn_calls')
+  const calls = mayCall
+    ? callFormsOf(format.toolCalls, tools).filter(({ isJson }) => isJson || !isDrawn)
+    : []
   if (thought === null && calls.length === 0) return null
   return { thought, calls, allowsSeveralCalls: call.parallelToolCalls }
 }

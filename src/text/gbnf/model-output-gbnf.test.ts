@@ -244,6 +244,20 @@ describe('an answer after reasoning', () => {
     expect(read(form, 'harmony', thought + call)?.calls).toEqual([['add', '{"n":1}']])
   })
 
+  it('muse - headers begin with a blank', () => {
+    const form = formOf('muse', 'muse')
+    const language = languageOf(form)
+    const final = ` to=user<|message|>${OK}`
+    const thought = ' to=self<|message|>Hm<|eom|><|start|>assistant'
+    const answer = { text: OK, calls: [] }
+    for (const text of [final, thought + final]) expect(language.has(text)).toBe(true)
+    expect(read(form, 'muse', final)).toEqual({ ...answer, reasoning: '' })
+    expect(read(form, 'muse', thought + final)).toEqual({ ...answer, reasoning: 'Hm' })
+    const call =
+      ' to=add<|message|><atem:function_calls><atem:invoke name="add"><atem:parameter name="n">1</atem:parameter></atem:invoke></atem:function_calls>'
+    expect(read(form, 'muse', thought + call)?.calls).toEqual([['add', '{"n":1}']])
+  })
+
   it('a grammar of the client - its rule names do not collide with ours', () => {
     const gbnf = 'root ::= "root" answer [a-z] # root\nanswer ::= "x"{2} | gap\ngap ::= "\\"root"'
     const language = new GbnfLanguage(modelOutputGrammar(gbnf, '', formOf('qwen3', null)))

@@ -64,7 +64,7 @@ export class GuidedOutputParser implements OutputParser {
   #begin(): void {
     const { opens = [], isInside = false } = this.#options.thought ?? {}
     const begin = this.#held.trimStart()
-    const open = opens.find((tag) => tag.startsWith(begin) || begin.startsWith(tag))
+    const open = openingOf(begin, opens)
     if (open !== undefined && begin.length < open.length) return
     if (open !== undefined) this.#held = begin.slice(open.length)
     this.#place = open !== undefined || isInside ? 'thought' : 'gap'
@@ -86,9 +86,9 @@ export class GuidedOutputParser implements OutputParser {
     const heads = calls.map(({ open }) => open)
     const { answerHead } = thought ?? {}
     if (answerHead !== undefined) heads.push(answerHead)
-    const head = heads.find((text) => text.startsWith(begin) || begin.startsWith(text))
+    const head = openingOf(begin, heads)
     if (head !== undefined && begin.length < head.length) return
-    const isCall = head !== undefined && head !== answerHead
+    const isCall = head !== undefined && head !== answerHead?.trimStart()
     this.#place = 'rest'
     this.#reader = isCall ? callParser : answerParser
     const rest = head !== undefined && !isCall ? begin.slice(head.length) : begin
@@ -100,4 +100,11 @@ export class GuidedOutputParser implements OutputParser {
     if (text === '') return []
     return this.#reader?.push(text) ?? [{ kind: 'text', text }]
   }
+}
+
+/** The text that has begun. Blanks before it are not compared: they may be those of the text itself. */
+function openingOf(begin: string, texts: readonly string[]): string | undefined {
+  return texts
+    .map((text) => text.trimStart())
+    .find((text) => text.startsWith(begin) || begin.startsWith(text))
 }
