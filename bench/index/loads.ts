@@ -7,42 +7,20 @@
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
-import { median } from '../load/summary.ts'
-import { createDraw } from './draw.ts'
-
-/** Calls that are timed together, because reading the clock would cost more than a call. */
-const BATCH = 50
+import { makeHashes } from './hashes.ts'
+import { randomRemoval, warmUp } from './random-removal.ts'
 
 const NO_HASHES = new Uint32Array(0)
-
-/** Random chains, one after the other: this is how hashes look to an index. */
-function makeHashes(blocks: number, seed = 0): Uint32Array {
-  return new Uint32Array(2 * blocks).map((_, i) => {
-    let x = Math.imul(i + seed + 1, 0x9e3779b1)
-    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b)
-    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35)
-    return x ^ (x >>> 16)
-  })
-}
 
 class Timer {
   totalMs = 0
   longestMs = 0
-  /** Of every call: the median shows the index where other processes disturb the mean. */
-  readonly #ms: number[] = []
-
   run(act: () => void): void {
     const begin = performance.now()
     act()
     const ms = performance.now() - begin
     this.totalMs += ms
-    this.#ms.push(ms)
     if (ms > this.longestMs) this.longestMs = ms
-  }
-
-  /** Median nanoseconds per block of calls about `each` blocks. */
-  median(each: number): string {
-    return `median ${((1e6 * median(this.#ms)) / each).toFixed(0)} ns`
   }
 
   per(count: number): string {
@@ -130,78 +108,6 @@ function oneBlockEvents(blocks: number, chainBlocks: number, open: number): void
   )
 }
 
-/** The numbers [first, first + count) in random order. */
-function shuffled(first: number, count: number, draw: () => number): Uint32Array {
-  const order = Uint32Array.from({ length: count }, (_, i) => first + i)
-  for (let i = count - 1; i > 0; i--) {
-    const j = Math.floor(draw() * (i + 1))
-    const kept = order[i] as number
-    order[i] = order[j] as number
-    order[j] = kept
-  }
-  return order
-}
-
-/** Removals of one block each, in random order, over all blocks of each worker. */
-function randomRemoval(holders: number, about: number, chainBlocks: number): void {
-  const load = new Load()
-  const blocksEach = about - (about % chainBlocks)
-  const blocks = holders * blocksEach
-  const hashes = makeHashes(blocks)
-  const size = 2 * chainBlocks
-  for (let at = 0; at < hashes.length; at += size) {
-    load.store(Math.floor(at / 2 / blocksEach), null, hashes.subarray(at, at + size))
-  }
-  const order = shuffled(0, blocks, createDraw())
-  const events: KvEvent[] = Array.from({ length: BATCH }, () => {
-    return { kind: 'removed', hashes: new Uint32Array(2), tier: 'device' }
-  })
-  for (let begin = 0; begin < blocks; begin += BATCH) {
-    const batch = order.subarray(begin, begin + BATCH)
-    batch.forEach((block, i) => {
-      const event = events[i]
-      if (event?.kind !== 'removed') return
-      event.hashes.set(hashes.subarray(2 * block, 2 * block + 2))
-    })
-    load.removed.run(() => {
-      batch.forEach((block, i) => {
-        load.index.apply(Math.floor(block / blocksEach), events[i] as KvEvent)
-      })
-    })
-  }
-  console.log(
-    `  random removal, ${holders} workers of ${blocksEach} blocks in chains of ${chainBlocks}: stored ${load.stored.per(blocks)} | removed ${load.removed.median(BATCH)}, ${load.removed.per(blocks)}, the clock asked once for ${BATCH} | left ${load.index.stats().entries} entries, ${load.bytesPerEntry}`,
-  )
-}
-
-/** Like `randomRemoval`, but events arrive as a worker sends them: several of one worker in a batch. */
-function batchedRemoval(holders: number, about: number, chainBlocks: number): void {
-  const load = new Load()
-  const blocksEach = about - (about % chainBlocks)
-  const hashes = makeHashes(holders * blocksEach)
-  const size = 2 * chainBlocks
-  for (let at = 0; at < hashes.length; at += size) {
-    load.store(Math.floor(at / 2 / blocksEach), null, hashes.subarray(at, at + size))
-  }
-  const draw = createDraw()
-  const orders = Array.from({ length: holders }, (_, holder) =>
-    shuffled(holder * blocksEach, blocksEach, draw),
-  )
-  for (let begin = 0; begin < blocksEach; begin += BATCH) {
-    for (const [holder, order] of orders.entries()) {
-      const events = Array.from(order.subarray(begin, begin + BATCH), (block): KvEvent => {
-        return { kind: 'removed', hashes: hashes.slice(2 * block, 2 * block + 2), tier: 'device' }
-      })
-      load.removed.run(() => {
-        load.index.applyAll(holder, events)
-      })
-    }
-  }
-  console.log(
-    `  the same in batches of ${BATCH} events of one worker: removed ${load.removed.median(BATCH)}, ${load.removed.per(holders * blocksEach)} | left ${load.index.stats().entries} entries`,
-  )
-}
-
 /** One prefix that all workers have cached, with one further block for each; then all workers leave. */
 function manyHolders(holders: number, prefixBlocks: number): void {
   const load = new Load()
@@ -234,10 +140,10 @@ const LOADS: Readonly<Record<string, () => void>> = {
     oneBlockEvents(800_000, 100, 400)
   },
   random: () => {
-    for (const chainBlocks of [7, 100, 1000]) {
+    warmUp()
+    for (const chainBlocks of [7, 32, 100, 1000]) {
       for (const blocksEach of [4_700, 31_000, 250_000]) {
-        randomRemoval(8, blocksEach, chainBlocks)
-        batchedRemoval(8, blocksEach, chainBlocks)
+        randomRemoval(blocksEach, chainBlocks)
       }
     }
   },
