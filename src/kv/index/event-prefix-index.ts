@@ -96,7 +96,7 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /**
    * Applies a holder's events in order; returns how many were rejected. Faster than one by one, because the memory
-   * that short events need is prefetched. A short removal that comes alone waits for others (`WaitingRemovals`).
+   * that short events need is prefetched. The removal of one block that comes alone waits for others (`WaitingRemovals`).
    */
   applyAll(holder: number, events: readonly KvEvent[]): number {
     if (events.length === 1 && this.#wait(holder, events[0] as KvEvent)) return 0
@@ -117,29 +117,27 @@ export class EventPrefixIndex implements PrefixIndex {
 
   #wait(holder: number, event: KvEvent): boolean {
     if (event.kind !== 'removed' || event.tier !== 'device' || this.#names.size > 0) return false
+    const { hashes } = event
+    if (hashes.length !== 2) return false
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
-    if (this.#waiting.add(holder, event.hashes)) return true
-    this.#settle()
-    return this.#waiting.add(holder, event.hashes)
+    this.#waiting.add(holder, hashes[0] as number, hashes[1] as number)
+    if (this.#waiting.isFull) this.#settle()
+    return true
   }
 
   /** Applies the removals that wait. */
   #settle(): void {
-    const waiting = this.#waiting
-    const { count, hashes } = waiting
+    const { count, holders, hashes } = this.#waiting
     if (count === 0) return
-    if (count > 1) this.#device.lookAhead.touch(hashes, 0, count)
-    for (let i = 0; i < count;) {
-      const holder = waiting.holderAt(i)
-      const end = waiting.groupEnd(i)
-      const isOne = end === i + 1
-      const [low, high] = [hashes[2 * i] as number, hashes[2 * i + 1] as number]
-      if (!isOne || !this.#device.removeLoose(holder, low | 0, high | 0)) {
-        this.#device.remove(holder, hashes.subarray(2 * i, 2 * end))
-      }
-      i = end
+    this.#waiting.count = 0
+    const device = this.#device
+    if (count > 1) device.lookAhead.touch(hashes, 0, count)
+    for (let i = 0; i < count; i++) {
+      const holder = holders[i] as number
+      const low = (hashes[2 * i] as number) | 0
+      if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
+      device.remove(holder, hashes.subarray(2 * i, 2 * i + 2))
     }
-    waiting.clear()
   }
 
   /**
