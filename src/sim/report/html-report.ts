@@ -223,6 +223,6 @@ function ms(value: number): string {
 
 /** Near 0 and 100 % with one decimal: 99.6 % is not all. */
 function percent(share: number): string {
-  const isNearEnd = (share > 0 && share < 0.1) || (share > 0.99 && share < 1)
+  const isNearEnd = (share > 0 && share < 0.1) || (share >= 0.985 && share < 1)
   return `${(100 * share).toFixed(isNearEnd ? 1 : 0)} %`
 }
