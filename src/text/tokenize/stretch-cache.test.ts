@@ -31,6 +31,15 @@ describe('a repeated stretch of text', () => {
     expect(cache.get(marked.slice(1))).toBeUndefined()
   })
 
+  it('that differs from others in a single character has its own ids', () => {
+    const cache = new StretchCache()
+    const text = (at: number): string => `${'a'.repeat(at)}b${'a'.repeat(2000 - at)}`
+    const places = [0, 1, 999, 1000, 1001, 1999, 2000]
+    for (const at of places) keep(cache, text(at), [at])
+    for (const at of places) expect(cache.get(text(at))).toEqual(Uint32Array.of(at))
+    expect(cache.get(text(500))).toBeUndefined()
+  })
+
   it('is dropped after two generations of other text, and kept while it is used', () => {
     const cache = new StretchCache()
     const text = (seed: number): string => String.fromCharCode(97 + seed).repeat(700_000)

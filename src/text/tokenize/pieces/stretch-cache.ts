@@ -2,6 +2,9 @@
  * Bounded cache from long stretches of text to token ids. A client sends the conversation again with every turn, and
  * the text between two control tokens (a message, a document) is the same as before, or has grown at its end if the
  * prompt has no control tokens. Two generations, like the cache of words.
+ *
+ * The key is a sample of the text, and the whole text is compared, because a `Map` of texts would hash each of them
+ * completely, twice if it is new.
  */
 import type { TokenBuffer } from './token-buffer.ts'
 
@@ -24,10 +27,22 @@ function partEnd(text: string, from: number, isCut: IsCut): number {
   return text.length
 }
 
+const SAMPLES = 32
+/** Most texts with the same sample; the oldest one is dropped. */
+const SAME_SAMPLE_MAX = 8
+
+interface Known {
+  readonly text: string
+  readonly ids: Uint32Array
+}
+
+/** Texts of one generation by their samples. */
+type Generation = Map<number, readonly Known[]>
+
 export class StretchCache {
-  #young = new Map<string, Uint32Array>()
+  #young: Generation = new Map()
   #youngChars = 0
-  #old: ReadonlyMap<string, Uint32Array> = new Map()
+  #old: Generation = new Map()
 
   /**
    * Appends the ids of a text: cached ids, and what `encode` appends for the rest. With `isCut` the text is cached in
@@ -55,30 +70,47 @@ export class StretchCache {
   /** Undefined: not cached. The array must not be modified. */
   get(stretch: string): Uint32Array | undefined {
     if (stretch.length < STRETCH_CHARS_MIN) return undefined
-    const known = this.#young.get(stretch)
-    if (known !== undefined) return known
-    const old = this.#old.get(stretch)
-    // The key is copied, because the map does not return the key that it has.
-    if (old !== undefined) this.#add(detached(stretch), old)
-    return old
+    const sample = sampleOf(stretch)
+    const known = find(this.#young, sample, stretch)
+    if (known !== undefined) return known.ids
+    const old = find(this.#old, sample, stretch)
+    if (old !== undefined) this.#add(sample, old)
+    return old?.ids
   }
 
   /** Caches the ids from `start` on for this stretch, if it is long. The stretch must be well-formed Unicode. */
   keep(stretch: string, ids: TokenBuffer, start: number): void {
     const { length } = stretch
     if (length < STRETCH_CHARS_MIN || length > GENERATION_CHARS_MAX) return
-    this.#add(detached(stretch), ids.since(start))
+    this.#add(sampleOf(stretch), { text: detached(stretch), ids: ids.since(start) })
   }
 
-  #add(stretch: string, ids: Uint32Array): void {
-    if (this.#youngChars + stretch.length > GENERATION_CHARS_MAX) {
+  #add(sample: number, known: Known): void {
+    const { length } = known.text
+    if (this.#youngChars + length > GENERATION_CHARS_MAX) {
       this.#old = this.#young
       this.#young = new Map()
       this.#youngChars = 0
     }
-    this.#young.set(stretch, ids)
-    this.#youngChars += stretch.length
+    const same = this.#young.get(sample) ?? []
+    this.#young.set(sample, [known, ...same.slice(0, SAME_SAMPLE_MAX - 1)])
+    this.#youngChars += length
   }
+}
+
+/** A hash of the length and of some characters. */
+function sampleOf(text: string): number {
+  const last = text.length - 1
+  let hash = last
+  for (let i = 0; i < SAMPLES; i++) {
+    const at = Math.floor((last * i) / (SAMPLES - 1))
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
+  }
+  return hash ^ (hash >>> 15)
+}
+
+function find(generation: Generation, sample: number, text: string): Known | undefined {
+  return generation.get(sample)?.find((known) => known.text === text)
 }
 
 /** A reused buffer, so that no memory is allocated per stretch. */
