@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { randomTexts, UNKIND_TEXTS } from '../../../test/text/unkind-texts.ts'
 import { randomInt, seededRandom } from '../../base/index.ts'
 import { ggufPreTokenizer } from './gguf-pre-tokenizers.ts'
+import { PieceCache } from './pieces/piece-cache.ts'
+import { TokenBuffer } from './pieces/token-buffer.ts'
 import { patternPreTokenizer } from './pre-tokenizer.ts'
 import type { PreTokenizer } from './pre-tokenizer.ts'
 
@@ -44,11 +46,27 @@ function piecesByCode({ next }: PreTokenizer, text: string): string[] | null {
   return pieces
 }
 
+/** The pieces that a cache encodes, which finds most words by itself. Its ids are the numbers of different pieces. */
+function piecesOfCache(): (preTokenizer: PreTokenizer, text: string) => string[] | null {
+  const known: string[] = []
+  const ids = new TokenBuffer()
+  const cache = new PieceCache((units, start, end, to) => {
+    to.push(known.push(String.fromCharCode(...units.subarray(start, end))) - 1)
+  })
+  return ({ next }, text) => {
+    if (next === null) return null
+    cache.encodeText(text, next, ids.clear())
+    return Array.from(ids.finish(), (id) => known[id] ?? '')
+  }
+}
+
 describe.each(Object.entries(PATTERNS))('cuts by code: %s', (_, patterns) => {
   const preTokenizer = patternPreTokenizer(patterns)
+  const cached = piecesOfCache()
   const check = (text: string): void => {
     const pieces = text === '' ? [] : preTokenizer.pieces(text)
     expect(piecesByCode(preTokenizer, text), JSON.stringify(text)).toEqual(pieces)
+    expect(cached(preTokenizer, text), JSON.stringify(text)).toEqual(pieces)
   }
 
   it('difficult texts - the same pieces as the expression', () => {

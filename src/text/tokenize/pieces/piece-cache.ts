@@ -5,7 +5,7 @@
  */
 import type { TokenBuffer } from './token-buffer.ts'
 import type { NextCut } from './word-cuts.ts'
-import { WordTable } from './word-table.ts'
+import { asciiWordEnd, asciiWordHash, WordTable } from './word-table.ts'
 
 const GENERATION_ENTRIES = 20_000
 /** Longer pieces are rarely seen twice. */
@@ -36,7 +36,14 @@ export class PieceCache {
   encodeText(text: string, next: NextCut, ids: TokenBuffer): void {
     const end = text.length
     const units = this.#unitsOf(text)
+    const keepsWords = next.keepsWords === true
     for (let at = 0; at < end;) {
+      const wordEnd = keepsWords ? asciiWordEnd(units, at, end) : at
+      if (wordEnd > at && wordEnd - at <= PIECE_UNITS_MAX) {
+        this.#encodeHashed(units, at, wordEnd, asciiWordHash, ids)
+        at = wordEnd
+        continue
+      }
       const to = next(units, at, end)
       this.#encodeOne(units, at, to, ids)
       at = to
@@ -53,7 +60,16 @@ export class PieceCache {
       this.#encode(units, start, end, ids)
       return
     }
-    const hash = WordTable.hash(units, start, end)
+    this.#encodeHashed(units, start, end, WordTable.hash(units, start, end), ids)
+  }
+
+  #encodeHashed(
+    units: Uint16Array,
+    start: number,
+    end: number,
+    hash: number,
+    ids: TokenBuffer,
+  ): void {
     if (this.#young.append(units, start, end, hash, ids)) return
     const before = ids.length
     if (!this.#old.append(units, start, end, hash, ids)) this.#encode(units, start, end, ids)

@@ -6,7 +6,11 @@
 import { CLASS, classAt, runEnd, widthAt } from './char-classes.ts'
 
 /** Returns the end of the piece that begins at `at`; `at` is before `end`, the end of the text. */
-export type NextCut = (units: Uint16Array, at: number, end: number) => number
+export interface NextCut {
+  (units: Uint16Array, at: number, end: number): number
+  /** A word of letters, with at most one blank before it, is always a piece. */
+  readonly keepsWords?: boolean
+}
 
 const BLANK = 0x20
 const APOSTROPHE = 0x27
@@ -15,7 +19,7 @@ const CARRIAGE_RETURN = 0x0d
 const TO_SMALL = 0x20
 
 /** GPT-2: letters, digits or symbols, each with one optional leading blank; `'s` and similar in lower case. */
-export const gpt2Cut: NextCut = (units, at, end) => {
+export const gpt2Cut = keepingWords((units, at, end) => {
   const first = units[at]!
   if (first === APOSTROPHE) {
     const short = shortFormEnd(units, at, end, 0)
@@ -25,6 +29,10 @@ export const gpt2Cut: NextCut = (units, at, end) => {
   const kind = classAt(units, start, end)
   if (kind === CLASS.blank || kind === CLASS.lineEnd) return blanksEnd(units, at, end)
   return runEnd(units, start, end, kind)
+})
+
+function keepingWords(cut: NextCut): NextCut {
+  return Object.assign(cut, { keepsWords: true })
 }
 
 /**
@@ -32,7 +40,7 @@ export const gpt2Cut: NextCut = (units, at, end) => {
  * `digitsMax` digits; symbols with a leading blank and trailing line ends; `'s` and similar in any case.
  */
 export function wordCut(digitsMax: number): NextCut {
-  return (units, at, end) => {
+  return keepingWords((units, at, end) => {
     const first = units[at]!
     if (first === APOSTROPHE) {
       const short = shortFormEnd(units, at, end, TO_SMALL)
@@ -48,7 +56,7 @@ export function wordCut(digitsMax: number): NextCut {
     if (kind === CLASS.other) return signsEnd(units, at, end)
     if (first === BLANK && next === CLASS.other) return signsEnd(units, after, end)
     return blanksWithLinesEnd(units, at, end)
-  }
+  })
 }
 
 function digitsEnd(units: Uint16Array, at: number, end: number, most: number): number {

@@ -8,6 +8,46 @@ const SLOTS_FIRST = 1024
 /** Fields of a word: offset and number of its units, offset and number of its ids. */
 const FIELDS = 4
 
+const BLANK = 0x20
+const TO_SMALL = 0x20
+const SMALL_A = 0x61
+const LETTERS = 26
+const ASCII_END = 0x80
+const HASH_FACTOR = 0x01000193
+
+function mixed(hash: number, length: number): number {
+  const once = Math.imul(hash ^ length ^ (hash >>> 15), 0x2c1b3c6d)
+  return once ^ (once >>> 13)
+}
+
+/** The hash of the last word that `asciiWordEnd` has found. */
+export let asciiWordHash = 0
+
+/**
+ * The end of the word of ASCII letters, with at most one blank before it, that begins at `at`; `at`: there is none, or
+ * it may continue with other letters. Most words are such words, so they are found and hashed in one walk.
+ */
+export function asciiWordEnd(units: Uint16Array, at: number, end: number): number {
+  let to = at
+  let hash = 0
+  if (units[to] === BLANK) {
+    hash = Math.imul(BLANK, HASH_FACTOR)
+    to++
+  }
+  const first = to
+  for (; to < end; to++) {
+    const unit = units[to]!
+    if (((unit | TO_SMALL) - SMALL_A) >>> 0 >= LETTERS) {
+      if (unit >= ASCII_END) return at
+      break
+    }
+    hash = Math.imul(hash ^ unit, HASH_FACTOR)
+  }
+  if (to === first) return at
+  asciiWordHash = mixed(hash, to - at)
+  return to
+}
+
 export class WordTable {
   /** Pairs: hash, and index of the word in `#words` plus one; 0: free. */
   #slots = new Int32Array(SLOTS_FIRST * 2)
@@ -19,10 +59,9 @@ export class WordTable {
   #idsEnd = 0
 
   static hash(units: Uint16Array, start: number, end: number): number {
-    let hash = end - start
-    for (let i = start; i < end; i++) hash = Math.imul(hash ^ units[i]!, 0x01000193)
-    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d)
-    return hash ^ (hash >>> 13)
+    let hash = 0
+    for (let i = start; i < end; i++) hash = Math.imul(hash ^ units[i]!, HASH_FACTOR)
+    return mixed(hash, end - start)
   }
 
   get size(): number {
