@@ -53,6 +53,8 @@ async function started(folder: string): Promise<RunningServer> {
     values.prefill === '0' ? ['--aggregated', '2'] : ['--prefill', '1', '--decode', '1']
   const speedup = workload?.paced === true ? '1' : '0'
   const engine = ['--engine', 'sim', '--sequences', '1024', '--sim-speedup', speedup]
+  // Long prompts fit, too.
+  engine.push('--context-length', '131072', '--sim-blocks', '131072')
   return await startServer([...engine, ...topology, '--log-level', 'error'])
 }
 
