@@ -347,7 +347,7 @@ describe('shapes that no grammar can express', () => {
     'an engine that draws its texts, with calls like %s - calls only what is read as a call',
     async (parser, mayCall) => {
       const runtimeData = { tool_call_parser: parser }
-      const engine = { features: ['guided', 'gbnf', 'drawn_calls'] as const, runtimeData }
+      const engine = { features: ['guided', 'gbnf', 'drawn_texts'] as const, runtimeData }
       const it_ = new ScriptedFrontend({ script: says('{}'), engine })
       const parameters = { type: 'object', properties: {} }
       await it_.chat({

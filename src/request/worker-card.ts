@@ -48,6 +48,8 @@ export type EngineFeature =
    * the engine is called.
    */
   | 'gbnf'
+  /** Simulated engine: draws a text of the grammar at random, so all that the grammar leaves open is random. */
+  | 'drawn_texts'
   /** Simulated engine: generates random tool calls from the grammar of allowed calls (`extra.callGrammar`). */
   | 'drawn_calls'
   | 'penalties'

@@ -39,7 +39,7 @@ function guidedForm(
   const mayCall = offersTools(call) && call.toolChoice === 'auto' && format.toolCalls !== null
   const tools = call.tools.map((tool) => tool.function)
   // An engine that draws its texts at random would write nothing that is read as a call in other notations.
-  const isDrawn = model.features.includes('drawn_calls')
+  const isDrawn = model.features.includes('drawn_texts')
   const calls = mayCall
     ? callFormsOf(format.toolCalls, tools).filter(({ isJson }) => isJson || !isDrawn)
     : []

@@ -359,7 +359,9 @@ export class SimEngine implements Engine, SimStreamHost {
         'seed',
         'embeddings',
         'logit_bias',
-        ...(this.#options.guidedScript === undefined ? [] : (['guided', 'gbnf'] as const)),
+        ...(this.#options.guidedScript === undefined
+          ? []
+          : (['guided', 'gbnf', 'drawn_texts'] as const)),
         ...(this.#drawsCalls ? (['drawn_calls'] as const) : []),
       ],
     }
