@@ -23,6 +23,9 @@ import { firstLiveModel, SILENCE_SECONDS, SILENCE_SECONDS_MAX } from '../live/li
 import { runLiveLoad } from './live-load.ts'
 import { parseTokenRange, promptSalt } from './live-prompt.ts'
 
+/** One request in ten that is sent this late makes the load another one than that of the trace. */
+const LATE_MS = 50
+
 /** As a shell reports a program that was ended by this signal. */
 const EXIT_INTERRUPTED: Readonly<Record<string, number>> = {
   SIGHUP: 129,
@@ -85,7 +88,7 @@ async function benched(
         : await firstLiveModel(target, apiKey.apiKey)
     if (interrupt.aborted) break
     const label = targets.length > 1 ? `${name} ${target}` : target
-    const { run, log, points, messages } = await runLiveLoad({
+    const { run, log, points, messages, late } = await runLiveLoad({
       name: label,
       target: { url: target, model, isChat, silenceMs, ...apiKey },
       trace,
@@ -102,6 +105,10 @@ async function benched(
     if (interrupt.aborted)
       notes.push(
         `interrupted: the report of ${label} has the ${run.report.requests} of ${trace.length} requests that had ended`,
+      )
+    if (late.p90 > LATE_MS)
+      notes.push(
+        `the client was too slow for this rate: requests of ${label} were sent ${late.p50.toFixed(0)} ms late (median; p99 ${late.p99.toFixed(0)} ms). Use a lower rate, or several clients`,
       )
     for (const [code, count] of Object.entries(run.report.failed))
       reasons.push(`${label}: ${count} × ${[code, messages.get(code) ?? []].flat().join(': ')}`)

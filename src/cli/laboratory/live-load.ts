@@ -4,8 +4,20 @@
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
-import { createFleetReport, createLabRun, LoadSource, RequestLog } from '../../sim/index.ts'
-import type { FleetGoal, LabPoint, LabRun, TraceRequest } from '../../sim/index.ts'
+import {
+  createFleetReport,
+  createLabRun,
+  Distribution,
+  LoadSource,
+  RequestLog,
+} from '../../sim/index.ts'
+import type {
+  DistributionSummary,
+  FleetGoal,
+  LabPoint,
+  LabRun,
+  TraceRequest,
+} from '../../sim/index.ts'
 import { livePrompt } from './live-prompt.ts'
 import type { LivePrompts } from './live-prompt.ts'
 import type { LiveAsk, LiveTarget } from '../live/live-connection.ts'
@@ -36,6 +48,8 @@ export interface LiveLoad {
   readonly points: readonly LabPoint[]
   /** The first message for each error code. */
   readonly messages: ReadonlyMap<string, string>
+  /** By how much requests of an open loop were sent after their times, in ms: only the client can cause it. */
+  readonly late: DistributionSummary
 }
 
 export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
@@ -45,6 +59,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const sums = { promptTokens: 0, cachedTokens: 0 }
   const points: LabPoint[] = []
   const messages = new Map<string, string>()
+  const late = new Distribution()
   let active = 0
   const sampler = setInterval(() => {
     points.push({ atMs: clock.nowMs(), queued: null, active, busy: null })
@@ -59,6 +74,9 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
         concurrency,
         send: (index) => {
           active += 1
+          const { atMs, after, waitsFor } = trace[index]!
+          if (concurrency === null && after === undefined && waitsFor === undefined)
+            late.add(Math.max(0, clock.nowMs() - atMs))
           const client = {
             leavesAfter:
               random.next() < options.leaving
@@ -80,7 +98,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   } finally {
     clearInterval(sampler)
   }
-  const run = {
+  const ended = {
     requests: interrupt.aborted ? log.endedCount : trace.length,
     leftBookings: 0,
     migrations: 0,
@@ -89,8 +107,9 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   }
   const { promptTokens, cachedTokens } = sums
   const reuse = promptTokens === 0 ? 0 : cachedTokens / promptTokens
-  const report = { ...createFleetReport(log, run, []), promptTokens, cachedTokens, reuse }
-  return { run: createLabRun({ name, report, log, points }), log, points, messages }
+  const report = { ...createFleetReport(log, ended, []), promptTokens, cachedTokens, reuse }
+  const run = createLabRun({ name, report, log, points })
+  return { run, log, points, messages, late: late.summary() }
 }
 
 interface LiveClient {
