@@ -4,7 +4,7 @@
  */
 import { GrammarTooLarge } from './grammar-refusal.ts'
 
-const LENGTH_MAX = 256 * 1024
+export const GBNF_LENGTH_MAX = 256 * 1024
 const DEPTH_MAX = 64
 const ALTERNATIVES_MAX = 5000
 /** llama.cpp expands repetitions. */
@@ -12,7 +12,7 @@ const REPETITIONS_MAX = 100_000
 
 /** Throws `request.invalid_argument`. */
 export function checkGbnf(gbnf: string): void {
-  if (gbnf.length > LENGTH_MAX) throw tooMuch(`${gbnf.length} characters`, LENGTH_MAX)
+  if (gbnf.length > GBNF_LENGTH_MAX) throw tooMuch(`${gbnf.length} characters`, GBNF_LENGTH_MAX)
   let depth = 0
   let alternatives = 0
   let repetitions = 0

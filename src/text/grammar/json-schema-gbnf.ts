@@ -12,7 +12,7 @@ import { GrammarTooLarge, refuseKeyword } from '../gbnf/grammar-refusal.ts'
 import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
 import { jsonRules } from './json-gbnf.ts'
 import { SchemaPlace } from './json-schema-place.ts'
-import { NO_LIMITS, SchemaWriter } from './json-schema-writer.ts'
+import { NO_LIMITS, SchemaWriter, shallow } from './json-schema-writer.ts'
 import type { WriterLimits } from './json-schema-writer.ts'
 import { withPlainBounds } from './plain-bounds.ts'
 import { SchemaContext } from './schema-context.ts'
@@ -23,6 +23,8 @@ const LIMITS: readonly WriterLimits[] = [
   { listMax: 100, depthMax: 12 },
   { listMax: 100, depthMax: 6 },
   { listMax: 10, depthMax: 3 },
+  { listMax: 10, depthMax: 1 },
+  { listMax: 10, depthMax: 0 },
 ]
 /** Names of keywords that are reported; the rest is only counted. */
 const NAMES_MAX = 20
@@ -47,7 +49,8 @@ export function jsonSchemaToGbnf(schema: unknown, relaxed?: Set<string>): string
         if (!(again instanceof GrammarTooLarge)) throw again
       }
     }
-    throw thrown
+    drop('size', "'size'")
+    return `root ::= ws ${shallow(plain)}\n${jsonRules()}`
   }
 }
 

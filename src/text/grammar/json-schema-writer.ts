@@ -1,6 +1,7 @@
 /** Writes the rules of the grammar of one JSON schema. */
 import { exactJson } from '../../base/index.ts'
 import { heightsOf } from '../gbnf/gbnf-heights.ts'
+import { GBNF_LENGTH_MAX } from '../gbnf/gbnf-limits.ts'
 import { parseGbnf } from '../gbnf/gbnf-syntax.ts'
 import { readRegex } from '../regex/regex-syntax.ts'
 import { countBound } from './count-bound.ts'
@@ -62,6 +63,8 @@ export class SchemaWriter {
   #open = new Set<string>()
   #isRecursive = false
   #nameCount = 0
+  /** Characters of all rules, also of those that were taken back. */
+  #length = 0
 
   constructor(root: unknown, place: SchemaPlace, context: SchemaContext, limits: WriterLimits) {
     this.#root = root
@@ -409,19 +412,26 @@ export class SchemaWriter {
   }
 
   #push(rule: string): void {
-    if (this.rules.length >= RULES_MAX)
+    this.#length += rule.length
+    if (this.rules.length >= RULES_MAX || this.#length > GBNF_LENGTH_MAX)
       throw new GrammarTooLarge('the JSON schema is invalid: it is too large')
     this.rules.push(rule)
   }
 }
 
-/** Any value of the schema's type. */
-function shallow(given: unknown): string {
+/** Any value of the schema's type, or its constant. */
+export function shallow(given: unknown): string {
+  if (isSchema(given) && 'const' in given) {
+    const text = gbnfText(exactJson(given['const']))
+    if (text.length <= CONSTANT_MAX) return `( ${text} ws )`
+  }
   const types = isSchema(given) ? typesOf(given) : []
   const known = types.filter((type) => typeof type === 'string' && TYPES.has(type)).map(String)
   return known.length === 0 || known.length < types.length ? 'value' : group(known)
 }
 
+/** The name of a tool is shorter. */
+const CONSTANT_MAX = 200
 const TYPES = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean', 'null'])
 
 function repeated(item: string, least: number, most: number | undefined): string {

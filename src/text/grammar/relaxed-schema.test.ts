@@ -118,6 +118,28 @@ describe('a schema that is not in strict mode', () => {
     expect(sizes(deep, { k: 99 }, { k: 1 })).toEqual(['size'])
   })
 
+  it('a forced call whose parameters are too large - keeps its name', () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 6000 }, (_, index) => [`p${index}`, { type: 'integer' }]),
+    )
+    const parameters = { type: 'object', properties }
+    const call = (name: string) => ({
+      type: 'object',
+      properties: { name: { const: name }, arguments: parameters },
+      required: ['name', 'arguments'],
+    })
+    for (const schema of [call('f'), { anyOf: [call('f'), call('g')] }, parameters]) {
+      const relaxed = new Set<string>()
+      const guided = { kind: 'json-schema', schema, isRelaxed: true } as const
+      const language = new GbnfLanguage(guidedGrammar(guided, relaxed))
+      expect([...relaxed]).toEqual(['size'])
+      const isCall = schema !== parameters
+      expect(language.has('{"name":"f","arguments":{"p5":1}}')).toBe(true)
+      expect(language.has('{"name":"h","arguments":{"p5":1}}')).toBe(!isCall)
+      expect(language.has('[]')).toBe(false)
+    }
+  })
+
   it('an invalid schema - stays refused', () => {
     const guided = { kind: 'json-schema', isRelaxed: true } as const
     for (const schema of [

@@ -57,7 +57,7 @@ const REFUSED_GROUPS: readonly (readonly [string, string])[] = [
  */
 export function readRegex(pattern: string): Regex {
   if (pattern.length > LENGTH_MAX)
-    throw invalid(`the pattern is longer than ${LENGTH_MAX} characters`)
+    throw unsupported(`'pattern' of more than ${LENGTH_MAX} characters`)
   return new RegexReader(pattern).whole()
 }
 
@@ -82,7 +82,7 @@ class RegexReader {
   }
 
   #choice(): Regex {
-    if (++this.#depth > DEPTH_MAX) throw this.#wrong(`is nested deeper than ${DEPTH_MAX} groups`)
+    if (++this.#depth > DEPTH_MAX) throw this.#refused(`groups nested deeper than ${DEPTH_MAX}`)
     const options = [this.#sequence()]
     while (this.#take('|')) options.push(this.#sequence())
     this.#depth--
