@@ -93,6 +93,7 @@ describe('regular expression to grammar', () => {
     expect(refusal(pattern)).toContain(name)
   })
 
+  it.each(['(', 'a)', '[a', '*a', 'a**', 'a{3,2}', '[z-a]', '[]', '\\x1'])(
     '%j - is no pattern',
     (pattern) => {
       expect(refusal(pattern)).toContain('request.invalid_argument')
