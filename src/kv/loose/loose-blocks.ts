@@ -297,7 +297,15 @@ export class LooseBlocks {
   walkOwn(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
     const { word } = this.#table
     const holder = this.#owners.holderOf(word >> REF_BITS)
-    const end = this.#table.walk(hashes, i, word, REF_MASK)
+    const count = hashes.length >> 1
+    let end = i
+    // The caller has prefetched this many blocks with the previous one.
+    for (let to = Math.min(count, i + AHEAD - 1); ;) {
+      end = this.#table.walk(hashes, end, to, word, REF_MASK)
+      if (end < to || to === count) break
+      to = Math.min(count, end + AHEAD)
+      this.prefetch(hashes, end, to)
+    }
     matches.device[holder] = end
     return end
   }

@@ -186,11 +186,10 @@ export class LooseTable {
     return suspects
   }
 
-  /** Index of the first hash from `from` on that is absent, or whose word differs from `word` in the bits of `mask`. */
-  walk(hashes: Uint32Array, from: number, word: number, mask: number): number {
+  /** Index of the first hash of `from` .. `to` that is absent, or whose word differs from `word` in the bits of `mask`. */
+  walk(hashes: Uint32Array, from: number, to: number, word: number, mask: number): number {
     const { directory, shift, rows: all, buckets } = this.#segments
-    const count = hashes.length >> 1
-    for (let i = from; i < count; i++) {
+    for (let i = from; i < to; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
       const hash = spread(low, high)
@@ -204,7 +203,7 @@ export class LooseTable {
       if (k < 0 || rows[k] !== low || rows[k + 1] !== high) k = seek(rows, size, hash, low, high)
       if (k < 0 || (((rows[(k + 2) | 0] as number) ^ word) & mask) !== 0) return i
     }
-    return count
+    return to
   }
 
   /** Inserts a block (signed halves) that is not present. */
