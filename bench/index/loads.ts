@@ -2,13 +2,14 @@
  * Loads that a trace of long prompts does not contain: distinct short chains, events of one block, removals of
  * single blocks in random order, and many workers with one prefix.
  *
- * Each prints one line: bytes and nanoseconds per block, and the longest single call.
+ * Each prints bytes and nanoseconds per block; events of one block and many holders also the longest single call.
  */
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
 import { makeHashes } from './hashes.ts'
 import { randomRemoval, warmUp } from './random-removal.ts'
+import { shortChains } from './short-chains.ts'
 
 const NO_HASHES = new Uint32Array(0)
 
@@ -48,43 +49,10 @@ class Load {
     })
   }
 
-  remove(holder: number, hashes: Uint32Array): void {
-    const event: KvEvent = { kind: 'removed', hashes, tier: 'device' }
-    this.removed.run(() => {
-      this.index.apply(holder, event)
-    })
-  }
-
   get bytesPerEntry(): string {
     const { bytes, entries } = this.index.stats()
     return entries === 0 ? `${(bytes / 1024).toFixed(0)} KiB left` : (bytes / entries).toFixed(1)
   }
-}
-
-/** Distinct prompts of a few blocks: stored whole, looked up once, evicted from the end. */
-function shortChains(blocks: number, chainBlocks: number, holders: number): void {
-  const load = new Load()
-  const hashes = makeHashes(blocks)
-  const matches = new PrefixMatches(holders)
-  const size = 2 * chainBlocks
-  const each = (act: (holder: number, chain: Uint32Array) => void): void => {
-    for (let at = 0; at + size <= hashes.length; at += size) {
-      act((at / size) % holders, hashes.subarray(at, at + size))
-    }
-  }
-  each((holder, chain) => load.store(holder, null, chain))
-  const full = load.bytesPerEntry
-  each((_, chain) => load.found.run(() => load.index.find(chain, matches)))
-  each((holder, chain) => {
-    const gone = new Uint32Array(size)
-    for (let i = 0; i < chainBlocks; i++) {
-      gone.set(chain.subarray(size - 2 * i - 2, size - 2 * i), 2 * i)
-    }
-    load.remove(holder, gone)
-  })
-  console.log(
-    `  chains of ${String(chainBlocks).padStart(2)}: ${full} B/entry | stored ${load.stored.per(blocks)} | find ${load.found.per(blocks / chainBlocks)} a query | removed ${load.removed.per(blocks)} | refused ${load.refused} | then ${load.bytesPerEntry}`,
-  )
 }
 
 /** Chains that grow by one block at a time, as during decoding; `open` of them in turn. */
@@ -129,12 +97,8 @@ function manyHolders(holders: number, prefixBlocks: number): void {
   )
 }
 
-const LOADS: Readonly<Record<string, () => void>> = {
-  short: () => {
-    for (const chainBlocks of [1, 2, 3, 5, 7, 8, 12, 16, 24, 32, 33, 48, 65, 100]) {
-      shortChains(840_000, chainBlocks, 8)
-    }
-  },
+const LOADS: Readonly<Record<string, (beside: string | undefined) => void | Promise<void>>> = {
+  short: shortChains,
   one: () => {
     oneBlockEvents(800_000, 100, 1)
     oneBlockEvents(800_000, 100, 400)
@@ -155,13 +119,13 @@ const LOADS: Readonly<Record<string, () => void>> = {
   },
 }
 
-/** Runs the loads with these names, or all. */
-export function measureLoads(names: string): void {
+/** Runs the loads with these names, or all; `beside` is the folder of another checkout. */
+export async function measureLoads(names: string, beside: string | undefined): Promise<void> {
   const chosen = names === 'all' ? Object.keys(LOADS) : names.split(',')
   for (const name of chosen) {
     const load = LOADS[name]
     if (load === undefined) throw new Error(`--loads: expected ${Object.keys(LOADS).join(', ')}`)
     console.log(name)
-    load()
+    await load(beside)
   }
 }

@@ -48,6 +48,8 @@ export class LooseBlocks {
   /** Result of the last `match`: whether the block has any owner, and how many. */
   isHeld = false
   ownerCount = 0
+  /** Whether the last `remove` found its first block. */
+  #wasLoose = false
   /** Depends on what `prefetch` reads, so that the compiler cannot remove the reads. */
   prefetched = 0
 
@@ -202,7 +204,12 @@ export class LooseBlocks {
     const table = this.#table
     const count = hashes.length >> 1
     let own = 0
-    let ahead = from + 1
+    // The neighbours of a loose block are usually loose, too, and so are the blocks of the next event.
+    let ahead = from
+    if (this.#wasLoose) {
+      ahead = Math.min(count, from + AHEAD)
+      if (ahead - from > 1) this.prefetch(hashes, from, ahead)
+    }
     let i = from
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
@@ -212,12 +219,12 @@ export class LooseBlocks {
         own += 1
         this.#ages.lost(aged(word))
       } else if (!this.#removeFar(number, low, high)) break
-      if (i + 1 === ahead) {
-        // The neighbours of a loose block are usually loose, too.
+      if (i + 1 >= ahead) {
         ahead = Math.min(count, i + 1 + AHEAD)
         this.prefetch(hashes, i + 1, ahead)
       }
     }
+    this.#wasLoose = i > from
     if (own > 0) this.#owners.lostOfLive(number, own)
     if (this.#table.count === 0) this.#blocks.clearIfEmpty()
     return i
