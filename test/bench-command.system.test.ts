@@ -85,6 +85,18 @@ describe('baton bench, baton profile', () => {
     expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('in its cache') })
   }, 60_000)
 
+  it('profile --chat - prompts of words have about the wanted number of tokens', async () => {
+    const probes = ['--max-prompt', '256', '--max-batch', '1', '--repeats', '1', '--quiet']
+    await baton('profile', server.url, '--chat', ...probes, '--out', 'chat.json')
+    const { timing, prefill } = JSON.parse(readFileSync(at('chat.json'), 'utf8')) as {
+      timing: { decode: number[] }
+      prefill: { tokens: number; ttftMs: number; cachedTokens: number }[]
+    }
+    expect(prefill.map(({ tokens }) => tokens)).toContain(256)
+    expect(prefill.every(({ ttftMs, cachedTokens }) => ttftMs > 0 && cachedTokens < 64)).toBe(true)
+    expect(timing.decode[0]).toBeGreaterThan(0)
+  }, 60_000)
+
   it('profile - measures prompts up to the longest that the server accepts', async () => {
     const probes = ['--max-prompt', '65536', '--max-batch', '1', '--repeats', '1']
     const { stderr } = await baton('profile', server.url, ...probes, '--out', 'longest.json')

@@ -201,6 +201,8 @@ function addProfile(root: Command, program: LabProgram): void {
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--api-key <key>', 'bearer token (default: BATON_API_KEY)')
     .option('--token-range <from:to>', 'range of token ids that prompts are made of', '300:1300')
+    .option('--text', 'make prompts of words, for servers that accept no token ids')
+    .option('--chat', 'send the words to /v1/chat/completions, for servers without /v1/completions')
     .option('--max-prompt <tokens>', 'longest prompt that is measured', '2048')
     .option('--max-batch <n>', 'most requests at the same time', '8')
     .option('--repeats <n>', 'repetitions of each measurement', '7')

@@ -2,6 +2,8 @@
  * Makes prompts for a live server: the trace's tokens mapped to a range of ids that the model has, or as many
  * common words.
  */
+import { randomInt } from '../../base/index.ts'
+import type { Random } from '../../base/index.ts'
 import { xxh3Text } from '../../kv/index.ts'
 import { promptTokens } from '../../sim/index.ts'
 import type { TraceRequest } from '../../sim/index.ts'
@@ -44,6 +46,10 @@ export function livePrompt(request: TraceRequest, prompts: LivePrompts): number[
     return Array.from(ids, (id) => WORDS[mixed(id, salt) % WORDS.length]).join(' ')
   const [from, to] = range
   return Array.from(ids, (id) => from + (mixed(id, salt) % (to - from)))
+}
+
+export function randomWords(random: Random, count: number): string {
+  return Array.from({ length: count }, () => WORDS[randomInt(random, WORDS.length)]).join(' ')
 }
 
 function mixed(id: number, salt: number): number {

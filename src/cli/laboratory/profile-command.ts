@@ -9,7 +9,6 @@
  * chunk size in tokens.
  */
 import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
-import type { Random } from '../../base/index.ts'
 import { osRandom } from '../../os/index.ts'
 import { createSimTiming } from '../../simengine/index.ts'
 import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
@@ -23,6 +22,8 @@ import { parseTokenRange } from './live-prompt.ts'
 import { firstLiveModel } from '../live/live-connection.ts'
 import type { LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
+import { promptsOfIds, promptsOfWords } from './probe-prompts.ts'
+import type { ProbePrompt, ProbePrompts } from './probe-prompts.ts'
 import { allAnswers, measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
 import type { StallPoint, StallProbe, TokenEvent } from './profile-stalls.ts'
 
@@ -33,8 +34,7 @@ interface ProfiledSchedule {
 
 interface Probe {
   readonly target: LiveTarget
-  readonly range: readonly [number, number]
-  readonly random: Random
+  readonly prompts: ProbePrompts
   readonly repeats: number
 }
 
@@ -64,16 +64,20 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
       : await firstLiveModel(target, apiKey.apiKey)
   // With a fixed seed the engine could have the prompts of an earlier run in its cache.
   const seed = wholeOf('--seed', flags['seed'] ?? randomInt(osRandom, 2 ** 31))
+  const live: LiveTarget = { url: target, model, isChat: flags['chat'] === true, ...apiKey }
+  const random = seededRandom(seed)
+  const range = parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
+  const isOfWords = flags['text'] === true || flags['chat'] === true
   const probe: Probe = {
-    target: { url: target, model, ...apiKey },
-    range: parseTokenRange(String(flags['tokenRange'] ?? '300:1300')),
-    random: seededRandom(seed),
+    target: live,
+    prompts: isOfWords ? await promptsOfWords(live, random) : promptsOfIds(range, random),
     repeats: wholeOf('--repeats', flags['repeats'] ?? 7, 1),
   }
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
   const requestsMax = wholeOf('--max-batch', flags['maxBatch'] ?? 8, 1)
-  await askLive(probe.target, { prompt: promptOf(probe, SHORTEST_PROMPT), maxTokens: 4 })
-  const asStallProbe = { ...probe, promptOf: (tokens: number) => promptOf(probe, tokens) }
+  const promptOf = (tokens: number): ProbePrompt => probe.prompts.ofTokens(tokens)
+  await askLive(probe.target, { prompt: promptOf(SHORTEST_PROMPT), maxTokens: 4 })
+  const asStallProbe = { ...probe, promptOf }
   const { stalls, longest } = await measureStalls(asStallProbe, promptMax)
   refuseKnownPrompts(stalls, seed)
   if (stalls.length === 0)
@@ -81,9 +85,9 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const decode: DecodePoint[] = []
   for (const context of contextsUpTo(Math.floor(longest / 2))) {
     // The same prompts in each round: an engine with a cache need not compute them again.
-    const prompts = Array.from({ length: requestsMax }, () => promptOf(probe, context))
+    const prompts = Array.from({ length: requestsMax }, () => promptOf(context))
     for (const requests of batchesUpTo(requestsMax)) {
-      const point = await decodeOrRefusal(probe, prompts.slice(0, requests))
+      const point = await decodeOrRefusal(probe, prompts.slice(0, requests), context)
       if (point instanceof BatonError && decode.length === 0) throw point
       if (point instanceof BatonError) {
         console.error(
@@ -106,7 +110,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   }))
   const fitted = fitTiming(points, decode)
   const foundTokenMs = isApart
-    ? await measureFound(asStallProbe, Math.floor(longest / 2), fitted.timing)
+    ? await measureFound(probe, Math.floor(longest / 2), fitted.timing)
     : 0
   const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
   if (!isApart)
@@ -192,7 +196,8 @@ function refuseKnownPrompts(stalls: readonly StallPoint[], seed: number): void {
  */
 async function measureDecode(
   { target, repeats }: Probe,
-  prompts: readonly number[][],
+  prompts: readonly ProbePrompt[],
+  context: number,
 ): Promise<DecodePoint> {
   const steps: number[] = []
   const requests = prompts.length
@@ -212,24 +217,20 @@ async function measureDecode(
     for (const { events } of streams)
       steps.push(...stepTimes(events.filter(({ atMs }) => atMs >= fromMs && atMs <= untilMs)))
   }
-  const context = prompts[0]!.length
   const contextTokens = requests * (context + DECODE_TOKENS / 2)
   return { requests, contextTokens, ms: Math.max(medianOf(steps) || 0, 1e-3) }
 }
 
 async function decodeOrRefusal(
   probe: Probe,
-  prompts: readonly number[][],
+  prompts: readonly ProbePrompt[],
+  context: number,
 ): Promise<DecodePoint | BatonError> {
   try {
-    return await measureDecode(probe, prompts)
+    return await measureDecode(probe, prompts, context)
   } catch (thrown) {
     return BatonError.from(thrown)
   }
-}
-
-function promptOf({ range: [from, to], random }: Probe, tokens: number): number[] {
-  return Array.from({ length: tokens }, () => from + Math.floor(random.next() * (to - from)))
 }
 
 /** `from`, twice that, and so on, up to and including `to`. */
@@ -272,13 +273,13 @@ function wasHeldUp(stalls: readonly StallPoint[]): boolean {
  * does not report cached tokens.
  */
 async function measureFound(
-  probe: StallProbe,
+  probe: Probe,
   tokens: number,
   timing: FittedTiming['timing'],
 ): Promise<number> {
-  const known = probe.promptOf(tokens)
+  const known = probe.prompts.ofTokens(tokens)
   await askLive(probe.target, { prompt: known, maxTokens: 1 })
-  const promptOf = (): number[] => [...known, ...probe.promptOf(SHORTEST_PROMPT)]
+  const promptOf = (): ProbePrompt => probe.prompts.longer(known, SHORTEST_PROMPT)
   const stall = await measureStall({ ...probe, promptOf }, tokens + SHORTEST_PROMPT)
   const found = stall?.cachedTokens ?? 0
   if (stall === null || found === 0) return 0

@@ -8,6 +8,7 @@
  */
 import type { LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
+import type { ProbePrompt } from './probe-prompts.ts'
 
 export interface StallPoint {
   readonly tokens: number
@@ -25,7 +26,7 @@ export interface StallPoint {
 export interface StallProbe {
   readonly target: LiveTarget
   readonly repeats: number
-  readonly promptOf: (tokens: number) => number[]
+  readonly promptOf: (tokens: number) => ProbePrompt
 }
 
 /** When an event with text arrived, and how many tokens it held. */
@@ -46,8 +47,6 @@ const STRETCH = 8
  * The latest measurements that determine the current time of a token, which grows with the stream's context.
  */
 const CALMS = 5
-/** Tokens of one step on two connections are read within this time. */
-const READ_APART_MS = 3
 /** A gap belongs to the prompt when it is at least this share of the longest gap. */
 const LONG_SHARE = 0.4
 
@@ -145,13 +144,13 @@ export function pointOf(
   const { tokens, plain, sentMs, firstMs } = sent
   // How much longer a gap is than its tokens take without other requests.
   const gaps = events.slice(1).map((event, i) => ({
+    fromMs: events[i]!.atMs,
     atMs: event.atMs,
     ms: event.atMs - events[i]!.atMs - event.tokens * plain,
   }))
-  // The stream's token of the step that computed the first token may be read before or after that first token. Further
-  // gaps of a fast engine add nothing to the delay.
-  const untilMs = firstMs + Math.max(plain, READ_APART_MS)
-  const during = gaps.filter(({ atMs }) => atMs > sentMs && atMs <= untilMs)
+  // The stream's token of the step that computed the first token may be read before or after that first token: every gap
+  // counts that has begun by then. A gap without a prompt adds nothing.
+  const during = gaps.filter(({ fromMs, atMs }) => atMs > sentMs && fromMs <= firstMs)
   const longest = Math.max(...during.map(({ ms }) => ms))
   if (!(longest > 0)) return null
   const pieces = during.filter(({ ms }) => ms >= LONG_SHARE * longest).length
