@@ -1,8 +1,9 @@
 /**
  * Behaviour of a fleet under overload: two simulated workers at real speed get 1, 2, 5 and 10 times their capacity
- * (Poisson arrivals, open loop, streams), through one frontend and through two that share the workers.
+ * (Poisson arrivals, open loop, streams), through one frontend and through two that share the workers. With
+ * `--disaggregated` two prefill and two decode workers.
  *
- *   npm run build && npx tsx bench/overload.ts [--seconds 10] [--times 1,2,5,10] [--frontends 1,2] [--patience 10]
+ *   npm run build && npx tsx bench/overload.ts [--seconds 10] [--times 1,2,5,10] [--frontends 1,2] [--patience 10] [--disaggregated]
  *
  * Prints for each load:
  * - goodput: complete answers as a share of the offered load or of the capacity, whichever is less; a client
@@ -32,6 +33,7 @@ const { values } = parseArgs({
     times: { type: 'string', default: '1,2,5,10' },
     frontends: { type: 'string', default: '1,2' },
     patience: { type: 'string', default: '10' },
+    disaggregated: { type: 'boolean', default: false },
   },
 })
 const SECONDS = Number(values.seconds)
@@ -167,7 +169,8 @@ function recoveryMs(answers: readonly Answer[], sinceMs: number, calmMs: number)
 async function run(frontends: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'baton-overload-'))
   const sim = ['--engine', 'sim', '--sequences', String(SEQUENCES), '--served-model-name', 'fleet']
-  const server = await startServer(['--aggregated', '2', '--discovery-dir', folder, ...sim])
+  const workers = values.disaggregated ? ['--prefill', '2', '--decode', '2'] : ['--aggregated', '2']
+  const server = await startServer([...workers, '--discovery-dir', folder, ...sim])
   const ports = [server.port]
   const others = []
   for (let n = 1; n < frontends; n++) {
