@@ -264,8 +264,8 @@ export class RankTable {
     let free = 0
     for (const slot of this.live) {
       const places = this.maxSequences[slot] as number
-      if (places === 0) return Infinity
-      free += Math.max(0, places + queue - this.requestsOf(slot))
+      if (places === 0 && this.full[slot] === 0) return Infinity
+      if (this.full[slot] === 0) free += Math.max(0, places + queue - this.requestsOf(slot))
     }
     return free
   }

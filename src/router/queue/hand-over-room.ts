@@ -9,8 +9,15 @@
 import type { Clock } from '../../base/index.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 
+/** Load reports are late: so much decode work may wait, so that no decode worker runs dry. */
+const SLACK_MS = 100
 /** Time over which ends of decode requests are counted. */
 const SPAN_MS = 600
+/**
+ * A lower count changes the rate by this share of the difference, a higher one at once: decode workers that run dry for
+ * a moment must not reduce the number of prefills.
+ */
+const DECAY = 0.1
 
 export class HandOverRoom {
   readonly #prefill: KvRouter
@@ -30,15 +37,15 @@ export class HandOverRoom {
   isOpen(): boolean {
     const { fullCount, rankCount } = this.#decode
     if (rankCount === 0) return true
-    if (fullCount >= rankCount) return false
-    // One for each rank is always allowed, so most requests need no sum over ranks.
     const own = this.#prefill.underWay.count
-    if (own < rankCount) return true
+    // Most requests need no sum over ranks.
+    if (own < rankCount - fullCount) return true
     const places = this.#decode.freePlaces
     if (places === Infinity) return true
     // Those of other frontends need places, too.
     const all = own + this.#prefill.othersInside
-    const freed = (this.#endRate() * this.#prefill.underWay.meanMs * all) / own
+    const untilMs = this.#prefill.underWay.meanMs + SLACK_MS
+    const freed = (this.#endRate() * untilMs * Math.max(all, 1)) / Math.max(own, 1)
     return all + this.#decode.waitingOutside() < places + freed
   }
 
@@ -47,7 +54,8 @@ export class HandOverRoom {
     const elapsedMs = nowMs - this.#sinceMs
     if (elapsedMs >= SPAN_MS) {
       const { endedCount } = this.#decode
-      this.#rate = (endedCount - this.#endedBefore) / elapsedMs
+      const newest = (endedCount - this.#endedBefore) / elapsedMs
+      this.#rate += (newest - this.#rate) * (newest > this.#rate ? 1 : DECAY)
       this.#endedBefore = endedCount
       this.#sinceMs = nowMs
     }
