@@ -53,6 +53,17 @@ describe('bounds of Anthropic messages', () => {
 })
 
 describe('bounds of responses', () => {
+  it('hints of agents that change nothing here - are accepted', () => {
+    const hints = {
+      context_management: [{ type: 'compaction', compact_threshold: 1000 }],
+      reasoning: { effort: 'low', summary: null, generate_summary: null },
+    }
+    expect(refusal(() => parseResponsesRequest({ input: 'hi', ...hints }))).toBeNull()
+    const messages = [{ role: 'user', content: 'hi' }]
+    const chat = { messages, cache_control: { type: 'ephemeral' } }
+    expect(refusal(() => parseChatRequest(chat))).toBeNull()
+  })
+
   hold(
     [
       ['temperature', [0, EPS, 2 - EPS, 2], [-EPS, 2 + EPS]],

@@ -126,6 +126,10 @@ const NO_OPS: ReadonlyMap<string, unknown> = new Map<string, unknown>(
     spaces_between_special_tokens: true,
     return_hidden_states: false,
     no_stop_trim: false,
+    // llama-server.
+    cache_prompt: true,
+    id_slot: -1,
+    timings_per_token: false,
     // Beam search.
     length_penalty: 1,
     early_stopping: false,

@@ -31,7 +31,9 @@ export const chatRequestSchema = z.strictObject({
   tool_choice: toolChoiceSchema.optional(),
   parallel_tool_calls: z.boolean().optional(),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
-  modalities: z.array(z.literal('text')).optional(),
+  /** A hint for caches of other servers; agents send it here, in messages and in parts. */
+  cache_control: z.unknown().optional(),
+  modalities: z.array(z.literal('text', 'only "text" is supported')).optional(),
   chat_template_kwargs: fieldsSchema.optional(),
   chat_template_args: fieldsSchema.optional(),
   add_generation_prompt: z.boolean().optional(),

@@ -54,7 +54,12 @@ export const responsesRequestSchema = z.strictObject({
   parallel_tool_calls: z.boolean().optional(),
   text: z.strictObject({ format: format.optional(), verbosity: z.string().optional() }).optional(),
   reasoning: z
-    .strictObject({ effort: z.string().nullish(), summary: z.string().nullish() })
+    .strictObject({
+      effort: z.string().nullish(),
+      summary: z.string().nullish(),
+      /** The former name of `summary`. */
+      generate_summary: z.string().nullish(),
+    })
     .optional(),
   /** `auto` may drop items from a prompt that is too long; here it is refused, as with `disabled`. */
   truncation: z.enum(['disabled', 'auto']).optional(),
@@ -70,6 +75,8 @@ export const responsesRequestSchema = z.strictObject({
   prompt_cache_options: z.looseObject({}).optional(),
   include: z.array(z.string()).optional(),
   client_metadata: fieldsSchema.optional(),
+  /** Compacts long conversations on OpenAI's server; here a conversation that is too long is refused. */
+  context_management: z.array(z.looseObject({})).optional(),
   nvext: nvextSchema.optional(),
 })
 
