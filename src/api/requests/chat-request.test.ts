@@ -46,7 +46,7 @@ describe('chat request', () => {
       tools: [{ ...tool, ...extra, function: { ...tool?.function, ...extra } }],
     })
     expect(more.tools).toEqual(plain.tools)
-    expect(() => call({ ...extra })).toThrow('cache_control')
+    expect(() => call({ ...extra })).toThrow('input_examples')
   })
 
   it('a forced tool and a response format - the call is constrained', () => {
