@@ -210,6 +210,7 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat,sugar=1'], "unknown name 'sugar'"],
     [['replay', 'workload:chat', '--workers', 'cook:2'], 'expected agg, prefill or decode'],
     [['replay', 'workload:chat', '--workers', 'agg:x'], '--workers'],
+    [['replay', 'workload:chat', '--workers', 'aggregated'], 'as in aggregated:4'],
     [['replay', 'workload:chat', '--aggregated', '-1'], '--aggregated'],
     [['replay', 'workload:chat', '--prefill', '2'], 'add --decode'],
     [['replay', 'workload:chat', '--concurrency', '0'], '--concurrency'],

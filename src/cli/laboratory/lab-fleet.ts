@@ -142,9 +142,12 @@ function checkGroups(groups: readonly FleetGroup[]): void {
  * arguments of the simulated engine.
  */
 function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
-  const [mode = '', count = '', ...rest] = spec.split(':')
+  const [role = '', count, ...rest] = spec.split(':')
+  const mode = role === 'aggregated' ? 'agg' : role
   if (mode !== 'agg' && mode !== 'prefill' && mode !== 'decode')
     throw refusal('--workers', `'${spec}': expected agg, prefill or decode before the colon`)
+  if (count === undefined)
+    throw refusal('--workers', `'${spec}': expected a number of workers, as in ${role}:4`)
   const pairs = parsePairs('--workers', rest.join(':'))
   const args: Record<string, unknown> = {}
   for (const [name, value] of pairs) {

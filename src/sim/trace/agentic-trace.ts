@@ -8,7 +8,7 @@
  */
 import { isRecord } from '../../base/index.ts'
 import { TraceIds } from './trace-ids.ts'
-import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import { entryOf, isTime, isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import type { TraceEntry } from './trace-line.ts'
 import type { TraceDependency, TraceRequest } from './trace-request.ts'
 
@@ -28,8 +28,7 @@ export function parseAgentic(lines: readonly string[], limit: number): TraceRequ
       continue
     }
     const { request_id: id, session_id: session, not_before_ms: notBefore = 0 } = entry
-    if (typeof notBefore !== 'number' || !(notBefore >= 0))
-      throw wrongLine(i + 1, 'has an invalid not_before_ms')
+    if (!isTime(notBefore)) throw wrongLine(i + 1, 'has an invalid not_before_ms')
     const waitsFor = dependenciesOf(entry, i + 1, known)
     if (id !== undefined && known.has(id))
       throw wrongLine(i + 1, `has the request_id ${JSON.stringify(id)} of a line before it`)
@@ -63,7 +62,7 @@ function dependenciesOf(
       throw wrongLine(line, `depends on ${String(id)}, which is not before it`)
     if (trigger !== 'dispatch' && trigger !== 'completion')
       throw wrongLine(line, 'has a dependency that is neither dispatch nor completion')
-    if (typeof delay !== 'number' || !(delay >= 0)) throw wrongLine(line, 'has an invalid delay_ms')
+    if (!isTime(delay)) throw wrongLine(line, 'has an invalid delay_ms')
     return { request, on: trigger === 'dispatch' ? 'sent' : 'ended', delayMs: delay }
   })
 }
@@ -80,7 +79,7 @@ export function parseDynamoRecords(lines: readonly string[], limit: number): Tra
   }
   const received = ({ line, entry }: (typeof ended)[number]): number => {
     const atMs = entry['request_received_ms']
-    if (typeof atMs !== 'number') throw wrongLine(line, 'has no request_received_ms')
+    if (!isTime(atMs)) throw wrongLine(line, 'has no request_received_ms')
     return atMs
   }
   ended.sort((a, b) => received(a) - received(b))
@@ -98,7 +97,7 @@ export function parseDynamoRecords(lines: readonly string[], limit: number): Tra
     if (hashIds === null) throw wrongLine(line, 'has invalid input_sequence_hashes')
     const atMs = received(record)
     const before = session === undefined ? undefined : latest.get(session)
-    const tookMs = typeof entry['total_time_ms'] === 'number' ? entry['total_time_ms'] : 0
+    const tookMs = isTime(entry['total_time_ms']) ? entry['total_time_ms'] : 0
     if (session !== undefined) latest.set(session, { index, endMs: atMs + tookMs })
     return {
       ...lengths,

@@ -141,7 +141,7 @@ function timeOf(cells: readonly string[], columns: Columns, line: number): numbe
   if (columns.time === null) return 0
   const cell = cells[columns.time] ?? ''
   const number = Number(cell)
-  if (cell !== '' && !Number.isNaN(number)) return number * columns.timeMs
+  if (cell !== '' && Number.isFinite(number)) return number * columns.timeMs
   const date = Date.parse(cell)
   if (Number.isNaN(date)) throw wrongLine(line, 'has no time')
   return date

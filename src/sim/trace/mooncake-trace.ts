@@ -7,7 +7,7 @@
  * request. Lines with an `output_length` of 0 are ignored.
  */
 import { TraceIds } from './trace-ids.ts'
-import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import { entryOf, isTime, isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import type { TraceEntry } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
@@ -85,7 +85,6 @@ type Times = Pick<TraceRequest, 'atMs' | 'after' | 'delayMs'>
 function timesOf(entry: TraceEntry, number: number, { sessions, before }: LineContext): Times {
   const [timestamp, delay] = [entry['timestamp'] ?? undefined, entry['delay'] ?? undefined]
   const session = sessionOf(entry, number)
-  const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
   const turn = session === undefined ? undefined : sessions.get(session)
   if (delay !== undefined) {
     if (!isTime(delay)) throw wrongLine(number, 'has an invalid delay')

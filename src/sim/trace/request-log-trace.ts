@@ -5,7 +5,7 @@
  * go; everything else is unique. A turn follows the end of the previous one after the logged pause.
  */
 import { BatonError } from '../../base/index.ts'
-import { entryOf, isTokenCount, wrongLine } from './trace-line.ts'
+import { entryOf, isTime, isTokenCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -24,8 +24,7 @@ export function parseRequestLog(lines: readonly string[], limit: number): TraceR
     const entry = entryOf(line, i + 1)
     const { time, durationMs, promptTokens, completionTokens, sessionId } = entry
     if (entry['msg'] !== 'request ended') continue
-    if (typeof time !== 'number' || typeof durationMs !== 'number')
-      throw wrongLine(i + 1, 'has no time and durationMs')
+    if (!isTime(time) || !isTime(durationMs)) throw wrongLine(i + 1, 'has no time and durationMs')
     if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens)) continue
     ended.push({
       atMs: time - durationMs,

@@ -91,6 +91,14 @@ describe('parseTrace - input files', () => {
     ...more,
   })
 
+  it('a time beyond all numbers - is refused in every format', () => {
+    const mooncake = '{"timestamp":1e999,"hash_ids":[1],"output_length":1}'
+    expect(() => parseTrace(mooncake)).toThrow('timestamp that is not a number')
+    const delayed = '{"delay":1e999,"hash_ids":[1],"output_length":1}'
+    expect(() => parseTrace(delayed)).toThrow('delay')
+    expect(() => parseTrace('ms,input,output\n1e999,5,6')).toThrow('no time')
+  })
+
   it('a byte order mark and the line ends of Windows', () => {
     const json = parseTrace(`\uFEFF${line(entry(0))}\r\n${line(entry(7))}\r\n`)
     expect(json.map(({ atMs }) => atMs)).toEqual([0, 7])

@@ -35,6 +35,11 @@ export function wrongLine(line: number, what: string, cause?: unknown): BatonErr
   })
 }
 
+/** Milliseconds; JSON can write numbers that are infinite. */
+export function isTime(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value < Infinity
+}
+
 /** Above any context length; a mistyped length would take all memory for one prompt. */
 export const TOKENS_MAX = 2 ** 24
 
