@@ -1,5 +1,5 @@
 /** The keys of the blocks that cover the first tokens of a prompt: full blocks, and one partial block for the rest. */
-import { hashBlocks, hashPartial } from '../kv/index.ts'
+import { hashSequence, hashPartial } from '../kv/index.ts'
 
 export interface PromptBlocks {
   readonly blockTokens: number
@@ -21,7 +21,7 @@ export function promptBlocks(
   const blockCount = Math.ceil(tokenCount / blockTokens)
   const names = salt === undefined ? {} : { salt }
   const keys = new Uint32Array(blockCount * 2)
-  keys.set(hashBlocks(covered, blockTokens, names).sequence)
+  keys.set(hashSequence(covered, blockTokens, names))
   if (blockCount > fullBlocks) {
     const last = 2 * (fullBlocks - 1)
     const rest = covered.slice(fullBlocks * blockTokens)

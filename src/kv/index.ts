@@ -7,8 +7,8 @@
  */
 export { ApproximateIndex } from './index/approximate-index.ts'
 export type { ApproximateIndexOptions } from './index/approximate-index.ts'
-export { chainSequence, hashBlocks, hashPartial } from './hash/block-hash.ts'
-export type { BlockHashes, BlockHashOptions } from './hash/block-hash.ts'
+export { chainSequence, hashBlocks, hashPartial, hashSequence } from './hash/block-hash.ts'
+export type { BlockHashes, BlockHashOptions, SequenceHashes } from './hash/block-hash.ts'
 export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash/hash-pair.ts'
 export type { HashPair } from './hash/hash-pair.ts'
 export { EventPrefixIndex } from './index/event-prefix-index.ts'

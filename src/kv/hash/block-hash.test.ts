@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { xxh3 as oracle } from '@node-rs/xxhash'
 import { describe, expect, it } from 'vitest'
 import { generateXxh3 } from '../../../scripts/build-xxh3.ts'
-import { chainSequence, hashBlocks, hashPartial } from './block-hash.ts'
+import { chainSequence, hashBlocks, hashPartial, hashSequence } from './block-hash.ts'
 import { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash-pair.ts'
 import { hashMediaId } from './media-hash.ts'
 import { XXH3_WASM_BASE64 } from './xxh3-wasm.generated.ts'
@@ -71,6 +71,16 @@ const iota = (n: number): Uint32Array => tokensOf({ kind: 'iota', n })
 const texts = (pairs: Uint32Array): string[] => hashesToBigints(pairs).map(String)
 const media = (ids: readonly (number | string)[] | null): Uint32Array | null =>
   ids === null ? null : hashesFromBigints(ids.map((id) => BigInt(id)))
+
+it('hashSequence - gives the sequence hashes of hashBlocks', () => {
+  const tokens = Uint32Array.from({ length: 70_000 }, (_, at) => at * 7)
+  for (const options of [{}, { salt: 'a' }, { loraName: 'b', bigram: true }]) {
+    for (const length of [0, 15, 16, 17, 1000, tokens.length]) {
+      const prompt = tokens.subarray(0, length)
+      expect(hashSequence(prompt, 16, options)).toEqual(hashBlocks(prompt, 16, options).sequence)
+    }
+  }
+})
 
 describe('hashBlocks', () => {
   it.each(vectors.blockAndSequence.map((v) => [JSON.stringify({ ...v, block: 0, seq: 0 }), v]))(

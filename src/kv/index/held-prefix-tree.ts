@@ -13,6 +13,7 @@
  * Weights: blocks of a prompt can be made to count less (`weigh`), but only those that no other prompt of the slot
  * shares.
  */
+import { freeMemory } from '../../base/index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 
 /**
@@ -22,7 +23,7 @@ import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 export class HeldPrefixNode {
   parent: HeldPrefixNode | null
   /** Sequence hashes (pairs of u32) of this run only. */
-  hashes: Uint32Array
+  hashes: Uint32Array<ArrayBuffer>
   /** By the first word of their hashes. Null: there are none. */
   children: Map<number, HeldPrefixNode | HeldPrefixNode[]> | null = null
   /** The first holder; -1: there is none. */
@@ -31,7 +32,7 @@ export class HeldPrefixNode {
   #weight = 1
   #others: Holders | null = null
 
-  constructor(parent: HeldPrefixNode | null, hashes: Uint32Array) {
+  constructor(parent: HeldPrefixNode | null, hashes: Uint32Array<ArrayBuffer>) {
     this.parent = parent
     this.hashes = hashes
   }
@@ -96,7 +97,7 @@ export class HeldPrefixNode {
   }
 
   /** A node with the same holders. */
-  withHolders(hashes: Uint32Array): HeldPrefixNode {
+  withHolders(hashes: Uint32Array<ArrayBuffer>): HeldPrefixNode {
     const copy = new HeldPrefixNode(this.parent, hashes)
     copy.slot = this.slot
     copy.#refs = this.#refs
@@ -201,6 +202,8 @@ export class HeldPrefixTree {
         if (!at.isHeld) {
           removeChild(parent, at)
           this.#blocks -= at.blockCount
+          // Each node has hashes of its own. Those of a long prompt are as large as a body.
+          freeMemory(at.hashes.buffer)
         }
       }
       at = parent

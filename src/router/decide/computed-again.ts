@@ -1,5 +1,5 @@
 /** Which cached tokens a prompt would compute again, because they are not computed yet; see `OpenPrompts`. */
-import type { BlockHashes } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 import type { OpenPrompts } from '../load/open-prompts.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
@@ -13,7 +13,7 @@ interface PoolLoad {
 /** Adds the expected number of such tokens for each rank that is computing a prefix of the prompt. */
 export function addComputedAgain(
   { index, backlog, open }: PoolLoad,
-  { sequence }: BlockHashes,
+  { sequence }: SequenceHashes,
   blockSize: number,
   nowMs: number,
   again: Float64Array,

@@ -1,6 +1,6 @@
 /** The state of one decision: the request's hashes, constraints and weights, and the exclusions noted so far. */
 import type { Clock, Random } from '../../base/index.ts'
-import type { BlockHashes } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 import type { ActiveSequences } from '../load/active-sequences.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import { overrideWeights } from '../cost/weights.ts'
@@ -56,7 +56,7 @@ export interface DecisionScope {
    */
   readonly transfer: TransferLine | null
   constraints: Constraints
-  readonly hashes: BlockHashes | null
+  readonly hashes: SequenceHashes | null
   /** The request's turn in its session; null if turns are not part of the cost. */
   readonly turn: Turn | null
   /** Expected number of later turns that will follow to the chosen rank. */

@@ -1,6 +1,6 @@
 /** Estimated cache contents: prompts that this or another frontend has sent to a rank are assumed to be cached there. */
 import type { WorkerId } from '../../base/index.ts'
-import type { BlockHashes } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { RankTable } from '../load/rank-table.ts'
@@ -23,7 +23,7 @@ export class PromptBeliefs {
   }
 
   /** The prompt was routed to this rank and will be cached there. */
-  placed(selection: Selection, hashes: BlockHashes, nowMs: number): void {
+  placed(selection: Selection, hashes: SequenceHashes, nowMs: number): void {
     const { config, table, index, onRouted } = this.#options
     const { slot, isEstimated } = selection
     const row = table.row(slot)
@@ -42,7 +42,7 @@ export class PromptBeliefs {
     const slot = table.slotOf(workerId, dpRank)
     if (slot === -1 || (config.useKvEvents && !isSilent(table.row(slot)))) return false
     const capacity = (table.totalBlocks[slot] as number) || null
-    const hashes = { local: sequence, sequence }
+    const hashes = { sequence }
     index.routed({ slot, hasEvents: false, capacity }, hashes, nowMs)
     return true
   }

@@ -3,7 +3,7 @@
  * changes nothing; booking is a separate step that can be undone.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
-import type { BlockHashes } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 import type { GenerateRequest, Phase, WorkerCard } from '../../request/index.ts'
 import type { Turn } from '../load/later-turns.ts'
 import type { DecisionRecord } from './decision-record.ts'
@@ -37,7 +37,7 @@ export interface Selection {
   /** Blocks in use on the rank once this request runs there. */
   readonly potentialDecodeBlocks: number
   readonly cost: number
-  readonly hashes: BlockHashes | null
+  readonly hashes: SequenceHashes | null
   /** The request's turn in its session; null if turns are not tracked. */
   readonly turn: Turn | null
   readonly trackPrefill: boolean

@@ -99,7 +99,7 @@ describe('LaterTurns', () => {
     const before = turns.bound[3]!
     expect(before).toBeGreaterThan(0.5)
     const second = behind(first)
-    const turn = turns.find({ sequence: Uint32Array.from(second), local: new Uint32Array(0) }, true)
+    const turn = turns.find({ sequence: Uint32Array.from(second) }, true)
     expect(turns.slotOf(turn)).toBe(3)
     expect(turns.weightOf(turn)).toBe(before)
     send(second, { slot: 5, atMs: 1000, isNamed: true })

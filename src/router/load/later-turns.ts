@@ -9,7 +9,7 @@
  *
  * Bounded: the oldest marks are dropped, and of two marks with the same place in the hash table the newer one stays.
  */
-import type { BlockHashes } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 
 const MIN_CAPACITY = 16
 const MARKS = 1 << 14
@@ -89,7 +89,7 @@ export class LaterTurns {
     }
   }
 
-  find({ sequence }: BlockHashes, isNamed: boolean): Turn {
+  find({ sequence }: SequenceHashes, isNamed: boolean): Turn {
     const first = isNamed ? NAMED : 0
     const mark = this.#count === 0 ? -1 : this.#markIn(sequence)
     return { kind: mark === -1 ? first : first + LATER, mark }
@@ -238,7 +238,7 @@ export class LaterTurns {
 export interface SentTurn {
   readonly slot: number
   /** Null: the request is not tracked. */
-  readonly hashes: BlockHashes | null
+  readonly hashes: SequenceHashes | null
   readonly turn: Turn | null
   /**
    * Cached blocks of the prompt on the rank. If the whole prompt was cached, its end is not marked: a continuation

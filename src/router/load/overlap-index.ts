@@ -9,7 +9,7 @@
  *   first one's blocks are announced; not at all if that is 0.
  */
 import { ApproximateIndex, EventPrefixIndex, PrefixMatches } from '../../kv/index.ts'
-import type { BlockHashes, KvEvent, PrefixIndexStats } from '../../kv/index.ts'
+import type { SequenceHashes, KvEvent, PrefixIndexStats } from '../../kv/index.ts'
 
 interface OverlapIndexOptions {
   readonly approximateTtlMs: number
@@ -49,7 +49,7 @@ export class OverlapIndex {
   }
 
   /** Looks up a prompt; the result is in `matches`. */
-  find({ sequence }: BlockHashes, nowMs: number): void {
+  find({ sequence }: SequenceHashes, nowMs: number): void {
     const { matches } = this
     if (this.#events === null) matches.clear()
     else this.#events.find(sequence, matches)
@@ -74,7 +74,11 @@ export class OverlapIndex {
   }
 
   /** The prompt was sent to the rank: its blocks will be cached there. */
-  routed({ slot, hasEvents, capacity }: RoutedTo, { sequence }: BlockHashes, nowMs: number): void {
+  routed(
+    { slot, hasEvents, capacity }: RoutedTo,
+    { sequence }: SequenceHashes,
+    nowMs: number,
+  ): void {
     const { approximateTtlMs, predictedTtlMs, maxBlocks } = this.#options
     const silentTtlMs =
       capacity === null || approximateTtlMs === 0 ? approximateTtlMs : CAPACITY_TTL_MS

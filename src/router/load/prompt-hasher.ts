@@ -1,6 +1,6 @@
 /** Block hashes of prompts, computed once per request for both pools. */
-import { hashBlocks } from '../../kv/index.ts'
-import type { BlockHashes } from '../../kv/index.ts'
+import { hashSequence } from '../../kv/index.ts'
+import type { SequenceHashes } from '../../kv/index.ts'
 import type { GenerateRequest, Phase } from '../../request/index.ts'
 
 interface Entry {
@@ -8,7 +8,7 @@ interface Entry {
   readonly blockSize: number
   readonly loraName: string | undefined
   readonly salt: string | undefined
-  readonly hashes: BlockHashes
+  readonly hashes: SequenceHashes
 }
 
 export class PromptHasher {
@@ -17,7 +17,7 @@ export class PromptHasher {
   /** The last aggregated request: it has one leg and is not hashed again later, and WeakMap entries slow down each GC. */
   #last: Entry | null = null
 
-  hash(request: GenerateRequest, blockSize: number, phase: Phase): BlockHashes {
+  hash(request: GenerateRequest, blockSize: number, phase: Phase): SequenceHashes {
     const { tokenIds } = request
     const { loraName, cacheSalt: salt } = request.routing
     const isOneLeg = phase === 'aggregated'
@@ -32,10 +32,11 @@ export class PromptHasher {
     ) {
       return known.hashes
     }
-    const hashes = hashBlocks(tokenIds, blockSize, {
+    const names = {
       ...(loraName === undefined ? {} : { loraName }),
       ...(salt === undefined ? {} : { salt }),
-    })
+    }
+    const hashes = { sequence: hashSequence(tokenIds, blockSize, names) }
     if (isOneLeg) this.#last = { tokenIds, blockSize, loraName, salt, hashes }
     // Without the tokens: the map would keep what it is to let go.
     else this.#known.set(tokenIds, { tokenIds: null, blockSize, loraName, salt, hashes })

@@ -1,5 +1,5 @@
 /** Hashes of a simulated request's blocks: the same chain that the router computes for its prompt. */
-import { hashBlocks, hashPartial } from '../../kv/index.ts'
+import { hashPartial, hashSequence } from '../../kv/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { fillBlock } from './block-content.ts'
 import type { OutputTokens } from './block-content.ts'
@@ -7,7 +7,7 @@ import type { HashChain } from './hash-chain.ts'
 
 /** Sequence hashes of the full blocks of the prompt. */
 export function hashPrompt(request: GenerateRequest, blockTokens: number): Uint32Array {
-  return hashBlocks(request.tokenIds, blockTokens, seedNames(request.routing)).sequence
+  return hashSequence(request.tokenIds, blockTokens, seedNames(request.routing))
 }
 
 /** Scratch space for one block; all code here is synchronous. */
