@@ -34,6 +34,34 @@ const DEVIATIONS: readonly (readonly [
   calls: readonly (readonly [string, object])[],
 ])[] = [
   [
+    'hy_v3',
+    'text between calls of a section',
+    '<tool_calls>\n<tool_call>get_time<tool_sep></tool_call>\nThen the weather:\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3</arg_value>\n</tool_call>\n</tool_calls>',
+    'Then the weather:\n',
+    [TIME, PARIS],
+  ],
+  [
+    'minimax_m2',
+    'text between calls of a section',
+    '<minimax:tool_call>\n<invoke name="get_time">\n</invoke>\nThen:\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n<parameter name="days">3</parameter>\n</invoke>\n</minimax:tool_call>',
+    'Then:\n',
+    [TIME, PARIS],
+  ],
+  [
+    'kimi_k2',
+    'text between calls of a section',
+    '<|tool_calls_section_begin|><|tool_call_begin|>functions.get_time:0<|tool_call_argument_begin|>{}<|tool_call_end|>Then:\n<|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>{"city": "Paris", "days": 3}<|tool_call_end|><|tool_calls_section_end|>',
+    'Then:\n',
+    [TIME, PARIS],
+  ],
+  [
+    'deepseek_v31',
+    'text between calls of a section, and no third call',
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}<｜tool▁call▁end｜>Then: <｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 3}<｜tool▁call▁end｜> and so on<｜tool▁calls▁end｜>',
+    'Then: and so on',
+    [TIME, PARIS],
+  ],
+  [
     'minimax_m2',
     'single quotes',
     "<minimax:tool_call><invoke name='get_weather'><parameter name='city'>Paris</parameter><parameter name='days'>3</parameter></invoke></minimax:tool_call>",

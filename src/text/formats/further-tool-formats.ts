@@ -113,7 +113,7 @@ export const plamo3: ToolFormat = {
   ...marked({
     begin: plamo('begin_tool_request'),
     end: plamo('end_tool_request'),
-    head: /^\s*<\|plamo:begin_tool_name:plamo\|>([^<]+)<\|plamo:end_tool_name:plamo\|>\s*(?:<\|plamo:begin_tool_arguments:plamo\|><\|plamo:constrain\|>json<\|plamo:msg\|>\s*(?:<\|plamo:end_tool_arguments:plamo\|>\s*)?)?$/,
+    head: /^\s*<\|plamo:begin_tool_name:plamo\|>([^<]+)<\|plamo:end_tool_name:plamo\|>\s*(?:<\|plamo:begin_tool_arguments:plamo\|>\s*<\|plamo:constrain\|>json\s*<\|plamo:msg\|>\s*(?:<\|plamo:end_tool_arguments:plamo\|>\s*)?)?$/,
     argumentsEnd: plamo('end_tool_arguments'),
   }),
 }

@@ -22,6 +22,8 @@ export interface CallReader {
    * early.
    */
   cutOff?(sink: CallSink): void
+  /** Between two calls of a section: the marker with which another call begins, after text that is none. */
+  readonly nextCall?: string | null
   /** Text that was read and belongs to no call; it is emitted as text if no call is found. */
   readonly unclaimed: string
   /** A call has begun and not ended: unreadable content is then part of its arguments as the model wrote them. */

@@ -15,6 +15,10 @@ export class EitherCallReader implements CallReader {
     return this.#reader?.unclaimed ?? ''
   }
 
+  get nextCall(): string | null {
+    return this.#reader?.nextCall ?? null
+  }
+
   get isInArguments(): boolean {
     return this.#reader?.isInArguments ?? false
   }

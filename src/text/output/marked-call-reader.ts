@@ -37,6 +37,10 @@ export class MarkedCallReader implements CallReader {
     return this.#place === 'head' || this.#callCount === 0 ? this.#read : ''
   }
 
+  get nextCall(): string | null {
+    return this.#place === 'between' && this.#callCount > 0 ? this.#form.begin : null
+  }
+
   get isInArguments(): boolean {
     return this.#place === 'arguments'
   }

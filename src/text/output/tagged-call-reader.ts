@@ -34,6 +34,9 @@ export interface TaggedCallForm {
 
 const TAG_MAX = 300
 
+/** The plain text with which an expression begins. */
+const PLAIN_BEGIN = /^\^(<[^\\()[\].*+?|]+)/
+
 export class TaggedCallReader implements CallReader {
   readonly #form: TaggedCallForm
   readonly #tools: readonly OfferedTool[]
@@ -63,6 +66,11 @@ export class TaggedCallReader implements CallReader {
 
   get unclaimed(): string {
     return this.#callCount === 0 ? this.#read : ''
+  }
+
+  get nextCall(): string | null {
+    if (this.#place !== 'between' || this.#callCount === 0) return null
+    return PLAIN_BEGIN.exec(this.#form.call.source)?.[1] ?? null
   }
 
   get isInArguments(): boolean {

@@ -31,9 +31,9 @@ export interface ToolFormat {
 
 interface OpenSection extends ToolSection {
   readonly reader: CallReader
-  readonly closing: MarkerScanner
+  closing: MarkerScanner
   readonly callsBefore: number
-  /** Invalid content is being passed on, up to the closing marker. */
+  /** Invalid content is being passed on, up to the closing marker or another call. */
   isLost: boolean
   /** The text that belongs to no call has been passed on. */
   isGiven: boolean
@@ -188,11 +188,17 @@ export class ToolCallParser implements OutputParser, CallSink {
       if (this.#held.startsWith(section.open)) this.#endSection(section, '')
       else return false
     } else if (close?.startsWith(this.#held) === true) return false
-    else {
-      section.isLost = true
-      if (!section.reader.isInArguments) section.reader.end(this, '')
-    }
+    else this.#lose(section)
     return true
+  }
+
+  #lose(section: OpenSection): void {
+    const { close, reader } = section
+    section.isLost = true
+    if (reader.isInArguments) return
+    reader.end(this, '')
+    const ends = [close, reader.nextCall].filter((marker) => typeof marker === 'string')
+    section.closing = new MarkerScanner(ends)
   }
 
   /** Behind a call the section's opening tag follows, or may follow. */
@@ -212,7 +218,11 @@ export class ToolCallParser implements OutputParser, CallSink {
     } else if (rest !== '') this.arguments(rest)
     this.#held = scan.kind === 'text' ? scan.held : scan.after
     if (scan.kind === 'text') return false
-    this.#endSection(section, scan.marker)
+    if (scan.marker === reader.nextCall) {
+      this.#held = scan.marker + scan.after
+      section.isLost = false
+      section.isGiven = false
+    } else this.#endSection(section, scan.marker)
     return true
   }
 

@@ -33,6 +33,10 @@ export class WrappedCallReader implements CallReader {
     return this.#hasStarted ? '' : this.#read
   }
 
+  get nextCall(): string | null {
+    return this.#inner === null ? this.#form.open : null
+  }
+
   get isInArguments(): boolean {
     return this.#inner?.isInArguments ?? false
   }
