@@ -24,8 +24,8 @@ interface Port {
 let closedPort: Port | null = null
 
 /** The caller vouches that it has made the memory, and that nobody else keeps it without knowing about `freeOwned`. */
-export function ownMemory(memory: ArrayBuffer): void {
-  if (memory.byteLength >= FREED_BYTES_MIN) owned.add(memory)
+export function ownMemory(memory: ArrayBufferLike): void {
+  if (memory instanceof ArrayBuffer && memory.byteLength >= FREED_BYTES_MIN) owned.add(memory)
 }
 
 /** The caller vouches that nobody reads or writes the memory any more. */

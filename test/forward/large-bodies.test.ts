@@ -51,6 +51,17 @@ it('many large requests, several at a time - each engine gets the bytes of each 
   )
 })
 
+it('large requests with a field that is removed - each engine gets the bytes of each client without it', async () => {
+  const server = await engine(() => WHOLE)
+  const gateway = await gatewayOf([server])
+  for (let number = 0; number < 12; number++) {
+    const body = bodyOf(number)
+    const withField = `{"rid":"x",${body.slice(1)}`
+    expect((await ask(gateway.port, CHAT, withField)).status).toBe(200)
+    expect(server.asked.at(-1)?.body === body).toBe(true)
+  }
+})
+
 it('an engine that fails - the other one gets the same bytes', async () => {
   const refusing = () => jsonResponse(503, { error: { message: 'busy' } })
   const engines = [await engine(refusing), await engine(() => WHOLE)]

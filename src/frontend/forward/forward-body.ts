@@ -5,7 +5,7 @@
  * replaced when the engine uses another one, and for a client with a key its tenant's salt is set. Numbers, key
  * order and white space are preserved.
  */
-import { assert, BatonError } from '../../base/index.ts'
+import { assert, BatonError, ownMemory } from '../../base/index.ts'
 import { withFields } from '../../request/index.ts'
 import { formBoundary, formParts } from '../http/form-parts.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
@@ -143,9 +143,15 @@ class JsonBody implements ForwardBody {
       name === undefined || model === undefined
         ? withoutSpans(body, cuts)
         : replaced(body, cuts, { start: model.valueStart, end: model.end }, JSON.stringify(name))
-    if (salt === undefined || salt === '') return kept
-    return withFields(kept, `"cache_salt":${JSON.stringify(salt)}`)
+    if (salt === undefined || salt === '') return owned(kept, body)
+    return owned(withFields(kept, `"cache_salt":${JSON.stringify(salt)}`), body)
   }
+}
+
+/** The changed bytes may be freed by whoever sends them; the client's own bytes belong to the server. */
+function owned(bytes: Uint8Array, body: Uint8Array): Uint8Array {
+  if (bytes.buffer !== body.buffer) ownMemory(bytes.buffer)
+  return bytes
 }
 
 function formBody(body: Uint8Array, boundary: string): ForwardBody {

@@ -236,6 +236,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #freeMemory(): void {
     freeOwned(this.#options.http.body.buffer)
     freeOwned(this.#request.tokenIds.buffer)
+    const { forward } = this.#request
+    if (forward !== undefined) freeOwned(forward.body.buffer)
   }
 
   /** Ends the call from this side. */
