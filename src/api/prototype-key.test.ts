@@ -30,6 +30,16 @@ describe('a key __proto__ in a body', () => {
     const error = refusal(() => parse(parsed(`{${fields},"__proto__":{"stream":true}}`)))
     expect(error?.message).toContain('__proto__')
     expect(refusal(() => parse(parsed(`{${fields},"__proto__":null}`)))).toBeNull()
+    // Null fields are removed by a copy, which must not set the prototype either.
+    for (const more of [
+      '"user":null,"__proto__":{"stream":true}',
+      '"nvext":{"dp_rank":null,"__proto__":{"dp_rank":1}}',
+      '"nvext":{"agent_hints":{"osl":null,"__proto__":{"osl":1}}}',
+    ]) {
+      expect(refusal(() => parse(parsed(`{${fields},${more}}`)))?.message).toMatch(
+        /__proto__|nvext/,
+      )
+    }
   })
 
   it('a bias - is refused as an invalid token id, not dropped', () => {
