@@ -380,6 +380,11 @@ export class KvRouter implements FleetObserver {
     return this.#table.othersInside()
   }
 
+  /** True if at least half of the requests inside the workers are from this router. */
+  get hasMostInside(): boolean {
+    return this.#table.sentInside() >= this.#table.othersInside()
+  }
+
   isFull(slot: number): boolean {
     return this.#table.full[slot] === 1
   }

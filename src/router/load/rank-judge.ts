@@ -49,15 +49,15 @@ export class RankJudge {
 
   /**
    * Temporarily limits the requests queued inside each worker to `max` (null: as configured). `hasWaited`: this
-   * router has queued requests and may exceed the limit on ranks where others have most places. The lower limit does
-   * not make this excess smaller, because the others may not have lowered theirs.
+   * router has queued requests and may exceed the limit on ranks where others have most places. With a lower limit the
+   * excess is larger, because others may not have lowered theirs: a quarter of the places can be kept against them.
    */
   boundEngineQueue(max: number | null, hasWaited: boolean): void {
     const { engineQueue } = this.#options
     const before = this.#bound
     if (engineQueue === null || before === null) return
     const requests = Math.min(engineQueue, max ?? Infinity)
-    const advantage = hasWaited || this.#isAwaited ? 2 * engineQueue - requests : 0
+    const advantage = hasWaited || this.#isAwaited ? 3 * engineQueue - 2 * requests : 0
     if (before.requests === requests && before.advantage === advantage) return
     this.#bound = { requests, advantage }
     this.#judgeAll()

@@ -270,6 +270,13 @@ export class RankTable {
     return free
   }
 
+  /** Requests that this router has sent and that have not ended. */
+  sentInside(): number {
+    let sent = 0
+    for (const slot of this.live) sent += this.activeRequests[slot] as number
+    return sent
+  }
+
   /** Reported requests that this router has not sent. */
   othersInside(): number {
     let others = 0

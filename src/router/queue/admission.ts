@@ -207,10 +207,11 @@ export class Admission {
     return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
   }
 
-  /** The same where requests wait long although no overload was detected. */
+  /** The same where requests wait long although no overload was detected, unless other frontends have more places. */
   #workOfLongWait(nowMs: number): number | null {
     const { overloadWaitMs } = this.#router.config.deadlines
     if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
+    if (!this.#router.hasMostInside) return null
     return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
   }
 

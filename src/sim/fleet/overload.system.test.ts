@@ -153,6 +153,19 @@ describe.each([
       }
     }, 240_000)
 
+    // A frontend that yields places because its requests wait gets too few, and seems overloaded.
+    it.runIf(frontends > 1 && shape === 'aggregated' && outputTokens === 40)(
+      'clients that each wait for their answer - none is refused',
+      async () => {
+        const trace = poisson({ rate: 2000, seconds: 0.8, seed: 1, outputTokens })
+        for (const concurrency of [100, 200]) {
+          const { report } = await recordFleet({ ...base, concurrency, trace })
+          expect(report.failed, `${concurrency} clients`).toEqual({})
+        }
+      },
+      120_000,
+    )
+
     // With these seeds all frontends but one had noticed the overload and yielded their places to it.
     const seeds = shape === 'aggregated' && cost === 'time' ? ONE_SIDED[frontends] : undefined
     it.runIf(seeds !== undefined && (frontends === 4 || outputTokens === 160))(
