@@ -8,6 +8,8 @@
  *   npx tsx bench/routing-quality.ts [--trace conversation_trace.jsonl] [--seeds 3] [--requests 800] [--quick]
  *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--earlier FILE]
  *   npx tsx bench/routing-quality.ts --random 200 [--from 0]   loads with random parameters (`routing/random-loads.ts`)
+ *   npx tsx bench/routing-quality.ts --random 80 --policies time,time#1,time#2,time#3,time#4   how much is chance: copies
+ *     of a policy that break ties differently
  *
  * The trace (Mooncake's format) may also be set by BATON_CONVERSATION_TRACE; without one its loads are skipped.
  * `--earlier` names the `--json` output of an earlier run, from which results of policies that are not run are taken.

@@ -13,10 +13,13 @@ export interface CellOrder {
   /** Index in `qualityLoads`, or the number of a random load. */
   readonly load: number
   readonly isRandom: boolean
+  /** A name of `POLICIES`; with `#n` behind it, ties are broken in another way (n-th copy of the policy). */
   readonly policy: string
   readonly seed: number
   readonly requests: number
 }
+
+const COPY_SEEDS = 1000
 
 export const METRICS = ['ttft', 'p99', 'e2e', 'good'] as const
 export type Metric = (typeof METRICS)[number]
@@ -26,11 +29,12 @@ async function runCell(order: CellOrder): Promise<CellFigures> {
   const { load, isRandom, policy, seed, requests } = order
   const chosen = isRandom ? randomLoads(load, 1)[0]! : qualityLoads()[load]!
   const { router, ...run } = chosen.make(seed, requests)
+  const [name = '', copy = 0] = policy.split('#')
   const report = await runFleet({
     ...run,
     // All requests wait, because refused requests would make the others look faster.
-    router: { ...router, ...POLICIES[policy], deadlines: { overloadWaitMs: 0, queueMs: 0 } },
-    seed,
+    router: { ...router, ...POLICIES[name], deadlines: { overloadWaitMs: 0, queueMs: 0 } },
+    seed: seed + COPY_SEEDS * Number(copy),
     settle,
   })
   return figuresOf(report)
