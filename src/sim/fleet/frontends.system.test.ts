@@ -129,7 +129,7 @@ describe('the role controller', () => {
   ] as const
 
   it("prompts that exceed one prefill worker's capacity - decode workers help, and first tokens come sooner", async () => {
-    const trace = prompts(12)
+    const trace = prompts(14)
     const still = await recordFleet({ workers, trace, settle })
     const moved = await recordFleet({
       workers,
