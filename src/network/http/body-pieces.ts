@@ -45,7 +45,7 @@ export class BodyPieces {
     if (this.#buffer === null) this.#pieces.push(piece)
     else {
       piece.copy(this.#buffer, at)
-      if (ownsItsMemory(piece)) freeMemory(piece.buffer)
+      free(piece)
     }
     return true
   }
@@ -59,12 +59,20 @@ export class BodyPieces {
 
   #whole(): Uint8Array {
     if (this.#buffer !== null) return this.#buffer.subarray(0, this.#bytes)
-    return this.#pieces.length === 1 ? (this.#pieces[0] ?? EMPTY) : Buffer.concat(this.#pieces)
+    if (this.#pieces.length === 1) return this.#pieces[0] ?? EMPTY
+    const whole = Buffer.concat(this.#pieces)
+    for (const piece of this.#pieces) free(piece)
+    return whole
   }
 
   #isWorthACopy(first: Buffer): boolean {
     return this.#announced > first.length && this.#announced <= ANNOUNCED_BYTES_MAX
   }
+}
+
+/** After it was copied. */
+function free(piece: Buffer): void {
+  if (ownsItsMemory(piece)) freeMemory(piece.buffer)
 }
 
 /** Node's HTTP parser copies each piece to memory of its own. Other pieces may share theirs with what follows. */
