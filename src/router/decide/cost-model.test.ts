@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { buildPool, select, selected, stored } from '../../../test/router/pool-fixture.ts'
-import { card } from '../../../test/router/scripted-plane.ts'
+import { card, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import { completeRouterConfig } from '../configuration/router-config.ts'
 import type { RouterOptions } from '../configuration/router-config.ts'
@@ -110,6 +110,21 @@ describe('KvRouter: cost in milliseconds', () => {
     // The session's own binding to the rank does not count against the rank.
     const laterOn = (id: string) => candidates.find((one) => one.workerId === id)?.terms['later']
     expect(laterOn('2')).toBeGreaterThan(1 + (laterOn('1') ?? Infinity))
+  })
+
+  it('the record of a decode leg - predicts the transfer of the KV and one step', () => {
+    const { router, clock } = trained([1])
+    const pair = { from: workerIdOf(9), to: workerIdOf(1) }
+    for (let i = 0; i < 20; i++) router.transfers.arrived(pair, 400, 300, clock.nowMs())
+    const routing = { prefillWorkerId: workerIdOf(9), overrides: { trackPrefillTokens: false } }
+    const query = { phase: 'decode', queuedMs: 0 } as const
+    const answer = router.select({ ...query, request: request(tokensOf(400), routing) })
+    if (answer.kind === 'refused') throw answer.error
+    const { predictedTtftMs = 0 } = answer.record.outcome as { predictedTtftMs?: number }
+    expect(predictedTtftMs).toBeGreaterThan(250)
+    expect(predictedTtftMs).toBeLessThan(350)
+    // It says nothing about how long prompts take, so nothing is learned from it.
+    expect(answer.predictedTtftMs).toBeNull()
   })
 
   it('a record - contains the predicted and then the measured first-token time', () => {

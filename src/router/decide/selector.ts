@@ -225,6 +225,7 @@ export class Selector {
     const overlapBlocks = deviceBlocks + hostBlocks + diskBlocks
     const uncached = Math.max(promptTokens - cachedTokens, 0)
     const predictedTtftMs = this.#predictTtft(scope, view)
+    const firstTokenMs = predictedTtftMs ?? decodeLegMs(scope, view)
     const newBlocks = Math.max(promptBlocks - (this.#pricing.depths[slot] as number), 0)
     return {
       kind: 'selected',
@@ -257,7 +258,7 @@ export class Selector {
         overlapBlocks,
         cachedTokens: overlapBlocks * scope.blockSize,
         reason,
-        ...(predictedTtftMs === null ? {} : { predictedTtftMs }),
+        ...(firstTokenMs === null ? {} : { predictedTtftMs: firstTokenMs }),
       }),
     }
   }
@@ -273,6 +274,12 @@ export class Selector {
     const record = recordDecision(this.#pool, scope, 0, NOT_PRICED, outcome)
     return { kind: 'refused', error, overloaded: scope.overloadedCount > 0, record }
   }
+}
+
+/** For the record: the first token of a decode leg comes when its KV has arrived, with the next step. */
+function decodeLegMs({ transfer, query }: DecisionScope, view: Candidate): number | null {
+  if (query.phase !== 'decode' || transfer === null || view.predictedItlMs === 0) return null
+  return view.placeMs + view.transferMs + view.restMs + view.predictedItlMs
 }
 
 function hardTarget({ affinity }: SelectionQuery): Pin | null {
