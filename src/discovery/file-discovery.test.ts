@@ -1,6 +1,7 @@
 /**
  * Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders, full disks.
  */
+import { randomUUID } from 'node:crypto'
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
 import {
@@ -298,7 +299,7 @@ describe('FileDiscovery - unusable folders', () => {
   it.each([
     ['/proc/x', /cannot be used as the folder of a fleet/],
     ['/proc/x/y', /\/proc\/x does not exist/],
-    [`${tmpdir()}/baton-no-such-parent/fleet`, /baton-no-such-parent does not exist/],
+    [`${tmpdir()}/no-such-parent-${randomUUID()}/fleet`, /no-such-parent-\S+ does not exist/],
     ['/dev/null', /it is a file/],
   ])('%s - is refused at once, by name', async (folder, why) => {
     for (const attempt of [
