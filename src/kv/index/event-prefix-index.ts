@@ -87,7 +87,9 @@ export class EventPrefixIndex implements PrefixIndex {
         return outcome
       }
       case 'removed':
-        return this.#removeOne(holder, event) ? 'applied' : this.#remove(holder, event)
+        return this.#isOneDeviceBlock(event)
+          ? this.#removeOne(holder, event.hashes)
+          : this.#remove(holder, event)
       case 'cleared':
         this.removeHolder(holder)
         return 'applied'
@@ -116,9 +118,8 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   #wait(holder: number, event: KvEvent): boolean {
-    if (event.kind !== 'removed' || event.tier !== 'device' || this.#names.size > 0) return false
+    if (event.kind !== 'removed' || !this.#isOneDeviceBlock(event)) return false
     const { hashes } = event
-    if (hashes.length !== 2) return false
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
     this.#waiting.add(holder, hashes[0] as number, hashes[1] as number)
     if (this.#waiting.isFull) this.#settle()
@@ -136,7 +137,7 @@ export class EventPrefixIndex implements PrefixIndex {
       const holder = holders[i] as number
       const low = (hashes[2 * i] as number) | 0
       if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
-      device.remove(holder, hashes.subarray(2 * i, 2 * i + 2))
+      device.remove(holder, hashes.subarray(2 * i, 2 * i + 2), false)
     }
   }
 
@@ -319,10 +320,16 @@ export class EventPrefixIndex implements PrefixIndex {
     }
   }
 
-  /** Fast path for the removal of a single device block, which is usually loose; false: nothing changed. */
-  #removeOne(holder: number, { hashes, tier }: Removed): boolean {
-    if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
-    return this.#device.removeLoose(holder, (hashes[0] as number) | 0, (hashes[1] as number) | 0)
+  #isOneDeviceBlock({ hashes, tier }: Removed): boolean {
+    return hashes.length === 2 && tier === 'device' && this.#names.size === 0
+  }
+
+  /** Fast path for the removal of one device block, which is usually loose. */
+  #removeOne(holder: number, hashes: Uint32Array): ApplyOutcome {
+    const device = this.#device
+    const low = (hashes[0] as number) | 0
+    if (device.removeLoose(holder, low, (hashes[1] as number) | 0)) return 'applied'
+    return device.remove(holder, hashes, false)
   }
 
   #remove(holder: number, event: Removed): ApplyOutcome {

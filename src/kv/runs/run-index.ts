@@ -178,10 +178,14 @@ export class RunIndex {
     return this.#loose.removeOne(holder, low, high)
   }
 
-  /** 'block-not-found' if some hash was not held; the others are removed anyway. */
-  remove(holder: number, hashes: Uint32Array): ApplyOutcome {
+  /**
+   * 'block-not-found' if some hash was not held; the others are removed anyway. `mayBeLoose`: whether the holder may have
+   * the first block as a loose one (`removeLoose` has not been tried).
+   */
+  remove(holder: number, hashes: Uint32Array, mayBeLoose = true): ApplyOutcome {
     this.#holdings.holders.reserve(holder)
-    return this.#removal.remove(holder, hashes) === 0 ? 'applied' : 'block-not-found'
+    const missing = this.#removal.remove(holder, hashes, mayBeLoose)
+    return missing === 0 ? 'applied' : 'block-not-found'
   }
 
   removeHolder(holder: number): void {

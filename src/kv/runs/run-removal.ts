@@ -52,9 +52,9 @@ export class RunRemoval {
     this.#search = search
   }
 
-  /** Returns how many of the hashes were not held. */
-  remove(holder: number, hashes: Uint32Array): number {
-    const missing = this.#remove(holder, hashes)
+  /** Returns how many of the hashes were not held. `mayBeLoose`: whether the first block may be loose. */
+  remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): number {
+    const missing = this.#remove(holder, hashes, mayBeLoose)
     // Not before, because positions of the event's blocks are still in use.
     if (this.#worn.length > 0) {
       for (const run of this.#worn) this.#dissolution.dissolveWorn(run)
@@ -63,12 +63,12 @@ export class RunRemoval {
     return missing
   }
 
-  #remove(holder: number, hashes: Uint32Array): number {
+  #remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): number {
     const count = hashes.length >> 1
     const { arena, reader, runs } = this.#blocks
     let missing = 0
     for (let i = 0; i < count;) {
-      if (this.#loose.count > 0) {
+      if (this.#loose.count > 0 && (mayBeLoose || i > 0)) {
         const from = i
         i = this.#loose.remove(holder, hashes, i)
         if (i > from) continue
