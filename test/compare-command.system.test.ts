@@ -100,11 +100,11 @@ describe('baton compare, baton plan', () => {
     expect(verdict).toMatch(/% good; the/)
     for (const trial of plan.trials)
       if (trial.meets) expect(trial.cost).toBeGreaterThanOrEqual(plan.best.cost)
-    const none = await baton(...load, '--ttft', '1', '--max', '1', '--seeds', '1').catch(
-      (error: unknown) => error,
-    )
+    const few = ['--prefill', '3', '--ttft', '1', '--max', '1', '--seeds', '1']
+    const none = await baton(...load, ...few).catch((error: unknown) => error)
     expect(none).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('no fleet within') })
     expect(none).toMatchObject({ stdout: expect.stringContaining('relax --ttft, --tpot') })
+    expect(none).toMatchObject({ stderr: expect.stringContaining('--prefill is not used') })
   }, 120_000)
 
   it('plan - chooses among kinds of workers, as trying all of them does', async () => {

@@ -95,10 +95,13 @@ function addWorkload(root: Command, program: LabProgram): void {
   root
     .command('workload <kind>')
     .description(`generate requests from a seed, as a trace: ${WORKLOAD_NAMES}`)
-    .option('--arrivals <name>', 'arrival process: poisson, bursts, diurnal or constant')
-    .option('--requests <n>', 'number of requests, turns of sessions included')
-    .option('--rate <x>', 'mean arrival rate in requests per second')
-    .option('--seed <n>', 'seed of all random choices')
+    .option(
+      '--arrivals <name>',
+      'arrival process: poisson, bursts, diurnal or constant (default: poisson)',
+    )
+    .option('--requests <n>', 'number of requests, turns of sessions included (default: 1000)')
+    .option('--rate <x>', 'mean arrival rate in requests per second (default: 5)')
+    .option('--seed <n>', 'seed of all random choices (default: 0)')
     .option('--input <tokens>', 'mean number of new prompt tokens per request (mix: per short one)')
     .option('--output <tokens>', 'mean number of output tokens per request')
     .option(
@@ -126,9 +129,8 @@ function addCompare(root: Command, program: LabProgram): void {
       '--policy <mode>',
       'routing policy, may be repeated: mode, or mode:option=value,option=value',
       collect,
-      [],
     )
-    .option('--fleet <groups>', 'fleet, may be repeated: groups joined by +', collect, [])
+    .option('--fleet <groups>', 'fleet, may be repeated: groups joined by +', collect)
     .option('--seeds <n>', 'number of seeds; each policy runs on each fleet once per seed', '3')
     .option('--jobs <n>', 'processes at the same time (default: one per core)')
     .action(async (trace: string, flags: Flags) => {

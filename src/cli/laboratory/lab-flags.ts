@@ -13,7 +13,7 @@ export function apiKeyOf(flags: Flags): { readonly apiKey?: string } {
   return typeof key === 'string' && key !== '' ? { apiKey: key } : {}
 }
 
-export function collect(value: string, before: readonly string[]): readonly string[] {
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
   return [...before, value]
 }
 
@@ -40,7 +40,6 @@ export function withFleetFlags(command: Command): Command {
       '--workers <group>',
       'a group of workers, may be repeated: mode:count, or mode:count:speed=0.25,num_gpu_blocks=8000,startup=30',
       collect,
-      [],
     )
     .option('--timing <file>', 'timing of the engine: a file of `baton profile`')
     .option(

@@ -27,7 +27,11 @@ export async function runPlan(
 ): Promise<number> {
   checkOutputs(flags, 'json', 'html')
   refuseStandardInput(trace)
-  const { flags: ofFleet, costs } = withoutCosts(flags)
+  const { aggregated, prefill, decode, ...searched } = flags
+  for (const [name, said] of Object.entries({ aggregated, prefill, decode }))
+    if (said !== undefined)
+      console.error(`--${name} is not used: plan looks for the numbers of workers, up to --max`)
+  const { flags: ofFleet, costs } = withoutCosts(searched)
   const cell = labCell(trace, ofFleet, options)
   const variants = planVariants(cell.config.workers, costs, flags['costs'])
   const kinds = kindsOf(flags['kinds'])
