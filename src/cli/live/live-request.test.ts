@@ -95,6 +95,22 @@ describe('askLive - how a request ends', () => {
   })
 })
 
+describe('askLive - events of other servers', () => {
+  it('an event that is not JSON - is named', async () => {
+    const { url } = await serverThat(() => ({ status: 200, body: 'data: oops, a proxy\n\n' }))
+    const asked = askLive({ url, model: 'm' }, { prompt: 'p', maxTokens: 3 })
+    await expect(asked).rejects.toThrow('not JSON: oops, a proxy')
+  })
+
+  it('an error in the middle of the stream - is the reason of the failure', async () => {
+    const error = 'data: {"error":{"message":"out of memory","code":500}}\n\n'
+    const body = eventsOf({ text: 'a' }) + error + DONE
+    const { url } = await serverThat(() => ({ status: 200, body }))
+    const asked = askLive({ url, model: 'm' }, { prompt: 'p', maxTokens: 3 })
+    await expect(asked).rejects.toThrow('out of memory')
+  })
+})
+
 describe('askLive - number of tokens of an event', () => {
   it('a server that reports usage in every event - tokens of each event, also after one without text', async () => {
     const body = eventsOf(

@@ -58,7 +58,7 @@ async function streamed(
         isDone = true
         return
       }
-      const event: unknown = JSON.parse(data)
+      const event = eventOf(data)
       if (!isRecord(event)) return
       if (isRecord(event['error'])) failure = errorOf(500, event)
       if (isRecord(event['usage'])) usage = event['usage']
@@ -88,6 +88,15 @@ async function streamed(
     promptTokens: numberIn(usage, 'prompt_tokens'),
     completionTokens: numberIn(usage, 'completion_tokens') || seen.events,
     cachedTokens: isRecord(details) ? numberIn(details, 'cached_tokens') : 0,
+  }
+}
+
+function eventOf(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    const text = `an event of the answer is not JSON: ${data.slice(0, 60)}`
+    throw new BatonError('backend.unknown', text, { cause })
   }
 }
 
