@@ -65,7 +65,7 @@ export class EngineReports {
         this.#count++
         const fault = loadReportFault(report)
         if (fault === null) this.#load.publish(report)
-        else this.#reportFault('a load report', fault)
+        else this.#reportFault('load report', fault)
       },
       // The engine may give any value as the reason; only null means that it is available.
       unavailable: (reason) =>
@@ -76,7 +76,7 @@ export class EngineReports {
   #publish(dpRank: number, events: readonly KvEvent[]): void {
     const wrongRank = rankFault(dpRank)
     if (wrongRank !== null || !Array.isArray(events)) {
-      this.#reportFault('KV events', wrongRank ?? 'not a list')
+      this.#reportFault('list of KV events', wrongRank ?? 'not a list')
       return
     }
     const sound = this.#soundIn(events)
@@ -86,7 +86,7 @@ export class EngineReports {
   #soundIn(events: readonly KvEvent[]): KvEvent[] {
     return events.filter((event) => {
       const fault = kvEventFault(event)
-      if (fault !== null) this.#reportFault('a KV event', fault)
+      if (fault !== null) this.#reportFault('KV event', fault)
       return fault === null
     })
   }
@@ -96,9 +96,9 @@ export class EngineReports {
     try {
       const held = heldKv(dpRank)
       if (Array.isArray(held)) return this.#soundIn(held)
-      this.#reportFault('a list of held blocks', 'not a list')
+      this.#reportFault('list of held blocks', 'not a list')
     } catch (thrown) {
-      this.#reportFault('a list of held blocks', BatonError.from(thrown).message)
+      this.#reportFault('list of held blocks', BatonError.from(thrown).message)
     }
     return []
   }
@@ -106,7 +106,7 @@ export class EngineReports {
   #reportFault(what: string, fault: string): void {
     if (this.#reportedFaults.size >= FAULTS_REPORTED_MAX || this.#reportedFaults.has(fault)) return
     this.#reportedFaults.add(fault)
-    const text = `the engine made ${what} that cannot be true and is left out: ${fault}`
+    const text = `the engine sent an invalid ${what}, which is ignored: ${fault}`
     this.#onFault(new BatonError('backend.contract_violation', text))
   }
 
