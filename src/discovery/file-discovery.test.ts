@@ -266,6 +266,8 @@ describe('FileDiscovery - a file system that becomes read-only', () => {
     const record = new DiscoveryRecord()
     await discoveryOf(folder, { ttlMs: 600 }).watch(record)
     mount('-o', 'remount,ro', folder)
+    // Before the worker is closed, which removes its entries, also when the test has failed.
+    atEnd(async () => void mount('-o', 'remount,rw', folder))
     await record.until(`away the folder ${folder} is read-only`)
     const endMs = performance.now() + 1_200
     await until('two more times to live pass', () => performance.now() > endMs)
