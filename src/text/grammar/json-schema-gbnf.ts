@@ -12,10 +12,11 @@ import { GrammarTooLarge, refuseKeyword } from '../gbnf/grammar-refusal.ts'
 import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
 import { jsonRules } from './json-gbnf.ts'
 import { SchemaPlace } from './json-schema-place.ts'
-import { NO_LIMITS, SchemaWriter, shallow } from './json-schema-writer.ts'
+import { NO_LIMITS, SchemaWriter } from './json-schema-writer.ts'
 import type { WriterLimits } from './json-schema-writer.ts'
 import { withPlainBounds } from './plain-bounds.ts'
 import { SchemaContext } from './schema-context.ts'
+import { shallow } from './schema-expressions.ts'
 
 /** For schemas that are too large and not strict, tried in this order: lists of at most, levels of at most. */
 const LIMITS: readonly WriterLimits[] = [

@@ -8,8 +8,17 @@ import type { Schema } from './json-schema-types.ts'
 
 const DEPTH_MAX = 4
 
+/** The first option that an earlier one may overlap; null: there is none. */
+export function overlapOf(options: readonly unknown[], resolve: Resolve): number | null {
+  const resolved = options.map(resolve)
+  const found = resolved.findIndex((option, index) =>
+    resolved.slice(0, index).some((other) => !areDisjoint(option, other, resolve)),
+  )
+  return found < 0 ? null : found
+}
+
 /** True only if it is certain that no value is valid for both. */
-export function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boolean {
+function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boolean {
   const [left, right] = [resolve(a), resolve(b)]
   if (left === false || right === false) return true
   if (!isSchema(left) || !isSchema(right) || depth > DEPTH_MAX) return false

@@ -23,13 +23,14 @@ import { isNever } from './json-schema-keywords.ts'
 import { listOf } from './json-schema-list.ts'
 import { isValidLiteral } from './json-schema-literal.ts'
 import { merged } from './json-schema-merge.ts'
-import { areDisjoint } from './json-schema-overlap.ts'
+import { overlapOf } from './json-schema-overlap.ts'
 import type { SchemaPlace } from './json-schema-place.ts'
 import { isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { integerGbnf, numberGbnf } from './number-gbnf.ts'
 import { arePatternsDisjoint } from './pattern-list.ts'
 import type { SchemaContext } from './schema-context.ts'
+import { group, repeated, shallow } from './schema-expressions.ts'
 import { stringGbnf } from './string-gbnf.ts'
 
 const RULES_MAX = 5000
@@ -57,11 +58,11 @@ export class SchemaWriter {
   readonly #flattener: SchemaFlattener
   /** Of references, and of schemas that were merged with one. */
   readonly #names = new Map<string, string>()
-  /** References whose rules are being written. */
-  readonly #active = new Set<string>()
+  /** References whose rules are being written and whose texts need what is being written. */
+  #needing = new Set<string>()
   /** Those of them that have produced no text yet; to detect a reference to itself. */
   #open = new Set<string>()
-  #isRecursive = false
+  #mayBeEndless = false
   #nameCount = 0
   /** Characters of all rules, also of those that were taken back. */
   #length = 0
@@ -90,7 +91,7 @@ export class SchemaWriter {
 
   /** The references and merged schemas of which no text ends, by the grammar's rules. */
   endless(gbnf: string): ReadonlySet<string> {
-    if (!this.#isRecursive) return new Set()
+    if (!this.#mayBeEndless) return new Set()
     const heights = heightsOf(parseGbnf(gbnf))
     return new Set([...this.#names].filter(([, name]) => !heights.has(name)).map(([key]) => key))
   }
@@ -137,26 +138,22 @@ export class SchemaWriter {
     return group(possible)
   }
 
-  /** Compares every pair of options. */
   #findOverlap(options: readonly unknown[]): void {
     if (options.length > ONE_OF_MAX) {
       this.#context.drop('oneOf', `'oneOf' of more than ${ONE_OF_MAX} options`)
       return
     }
-    const resolve = (schema: unknown): unknown =>
+    const index = overlapOf(options, (schema) =>
       isSchema(schema)
         ? this.#place.inside('oneOf', () => this.#flattener.resolved(schema))
-        : schema
-    const resolved = options.map(resolve)
-    resolved.forEach((option, index) => {
-      const rival = resolved.slice(0, index).find((other) => !areDisjoint(option, other, resolve))
-      if (rival === undefined) return
-      this.#context.drop(
-        'oneOf',
-        `'oneOf' whose options may hold at once (option ${index + 1}); 'anyOf' can be held, and so can options ` +
-          'that differ in type or in the constant of a required property',
-      )
-    })
+        : schema,
+    )
+    if (index === null) return
+    this.#context.drop(
+      'oneOf',
+      `'oneOf' whose options may hold at once (option ${index + 1}); 'anyOf' can be held, and so can options ` +
+        'that differ in type or in the constant of a required property',
+    )
   }
 
   #typed(schema: Schema): string {
@@ -216,7 +213,7 @@ export class SchemaWriter {
         const value = this.#within(`properties/${key}`, () => this.expression(property))
         return this.#rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
       }
-      const rule = isRequired ? write() : this.#possible(write)
+      const rule = isRequired ? write() : this.#optional(write)
       if (rule !== null) pairs.unshift({ rule, isRequired })
     }
     const members = this.#members(schema, pairs)
@@ -304,7 +301,7 @@ export class SchemaWriter {
     const { places, rest } = itemsOf(schema)
     if (places.length > 0) return this.#tuple(places, rest, least, most)
     const write = (): string => this.#named(this.#within('items', () => this.expression(rest)))
-    const item = most === 0 ? null : least > 0 ? write() : this.#possible(write)
+    const item = most === 0 ? null : least > 0 ? write() : this.#optional(write)
     return this.#rule(
       item === null ? '"[" ws "]" ws' : `"[" ws ${repeated(item, least, most)} "]" ws`,
     )
@@ -323,7 +320,7 @@ export class SchemaWriter {
       const schema = index < places.length ? places[index] : rest
       const write = (): string =>
         this.#within(`prefixItems/${index}`, () => this.expression(schema))
-      const item = index < least ? write() : this.#possible(write)
+      const item = index < least ? write() : this.#optional(write)
       if (item === null) break
       items.push(item)
     }
@@ -347,16 +344,16 @@ export class SchemaWriter {
     const known = this.#names.get(key)
     if (known !== undefined) {
       if (this.#open.has(known)) throw invalidSchema(`'${place}' refers to itself`)
-      if (this.#active.has(known)) this.#isRecursive = true
+      if (this.#needing.has(known)) this.#mayBeEndless = true
       return known
     }
     const name = `ref-${this.#nameCount++}`
     this.#names.set(key, name)
     this.#open.add(name)
-    this.#active.add(name)
+    this.#needing.add(name)
     const body = this.#place.inside(place, write)
     this.#open.delete(name)
-    this.#active.delete(name)
+    this.#needing.delete(name)
     this.rules.push(`${name} ::= ${body}\n`)
     return name
   }
@@ -369,6 +366,17 @@ export class SchemaWriter {
       return this.#place.inside(part, write)
     } finally {
       this.#open = open
+    }
+  }
+
+  /** The same for what a text does not need. */
+  #optional(write: () => string): string | null {
+    const needing = this.#needing
+    this.#needing = new Set()
+    try {
+      return this.#possible(write)
+    } finally {
+      this.#needing = needing
     }
   }
 
@@ -386,7 +394,7 @@ export class SchemaWriter {
       for (const [key, name] of [...this.#names].slice(nameCount)) {
         this.#names.delete(key)
         this.#open.delete(name)
-        this.#active.delete(name)
+        this.#needing.delete(name)
       }
       return null
     }
@@ -417,30 +425,4 @@ export class SchemaWriter {
       throw new GrammarTooLarge('the JSON schema is invalid: it is too large')
     this.rules.push(rule)
   }
-}
-
-/** Any value of the schema's type, or its constant. */
-export function shallow(given: unknown): string {
-  if (isSchema(given) && 'const' in given) {
-    const text = gbnfText(exactJson(given['const']))
-    if (text.length <= CONSTANT_MAX) return `( ${text} ws )`
-  }
-  const types = isSchema(given) ? typesOf(given) : []
-  const known = types.filter((type) => typeof type === 'string' && TYPES.has(type)).map(String)
-  return known.length === 0 || known.length < types.length ? 'value' : group(known)
-}
-
-/** The name of a tool is shorter. */
-const CONSTANT_MAX = 200
-const TYPES = new Set(['object', 'array', 'string', 'integer', 'number', 'boolean', 'null'])
-
-function repeated(item: string, least: number, most: number | undefined): string {
-  const rest = `( "," ws ${item} ){${Math.max(0, least - 1)},${most === undefined ? '' : most - 1}}`
-  return least === 0 ? `( ${item} ${rest} )?` : `${item} ${rest}`
-}
-
-function group(options: readonly string[]): string {
-  return options.length === 1 && /^[\w-]+$/.test(options[0] ?? '')
-    ? (options[0] ?? '')
-    : `( ${options.join(' | ')} )`
 }
