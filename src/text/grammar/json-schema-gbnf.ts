@@ -10,6 +10,7 @@ import { BatonError } from '../../base/index.ts'
 import { checkGbnf } from '../gbnf/gbnf-limits.ts'
 import { GrammarTooLarge, refuseKeyword } from '../gbnf/grammar-refusal.ts'
 import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
+import { GrammarRules } from './grammar-rules.ts'
 import { jsonRules } from './json-gbnf.ts'
 import { SchemaPlace } from './json-schema-place.ts'
 import { NO_LIMITS, SchemaWriter } from './json-schema-writer.ts'
@@ -65,16 +66,16 @@ function reportTo(relaxed: Set<string>): DropKeyword {
 function grammarOf(schema: unknown, drop: DropKeyword, limits: WriterLimits): string {
   const place = new SchemaPlace()
   try {
-    const write = (endless?: ReadonlySet<string>): readonly [string, SchemaWriter] => {
-      const context = new SchemaContext(drop)
-      const writer = new SchemaWriter(schema, place, context, { ...limits, endless })
+    const write = (avoided: ReadonlySet<string>): readonly [string, GrammarRules] => {
+      const rules = new GrammarRules(place, avoided)
+      const writer = new SchemaWriter(schema, place, new SchemaContext(drop), limits, rules)
       const root = writer.expression(schema)
-      const gbnf = `root ::= ws ${root}\n${writer.rules.join('')}${jsonRules()}`
+      const gbnf = `root ::= ws ${root}\n${rules.text}${jsonRules()}`
       checkGbnf(gbnf)
-      return [gbnf, writer]
+      return [gbnf, rules]
     }
-    const [gbnf, writer] = write()
-    const endless = writer.endless(gbnf)
+    const [gbnf, rules] = write(new Set())
+    const endless = rules.endless(gbnf)
     return endless.size === 0 ? gbnf : write(endless)[0]
   } catch (thrown) {
     if (!(thrown instanceof BatonError) || place.path.length === 0) throw thrown

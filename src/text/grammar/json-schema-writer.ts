@@ -1,17 +1,9 @@
 /** Writes the rules of the grammar of one JSON schema. */
 import { exactJson } from '../../base/index.ts'
-import { heightsOf } from '../gbnf/gbnf-heights.ts'
-import { GBNF_LENGTH_MAX } from '../gbnf/gbnf-limits.ts'
-import { parseGbnf } from '../gbnf/gbnf-syntax.ts'
 import { readRegex } from '../regex/regex-syntax.ts'
 import { countBound } from './count-bound.ts'
-import {
-  attempted,
-  GrammarTooLarge,
-  invalidSchema,
-  nothingValid,
-  NothingValid,
-} from '../gbnf/grammar-refusal.ts'
+import type { GrammarRules } from './grammar-rules.ts'
+import { attempted, invalidSchema, nothingValid } from '../gbnf/grammar-refusal.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
 import { pairsGbnf } from './json-object-gbnf.ts'
 import type { Pair } from './json-object-gbnf.ts'
@@ -33,7 +25,6 @@ import type { SchemaContext } from './schema-context.ts'
 import { group, repeated, shallow } from './schema-expressions.ts'
 import { stringGbnf } from './string-gbnf.ts'
 
-const RULES_MAX = 5000
 const ONE_OF_MAX = 100
 /** Properties of an object whose number is bounded. */
 const COUNTED_MAX = 64
@@ -43,35 +34,30 @@ export interface WriterLimits {
   readonly listMax: number
   /** Below this level any value of the type is allowed. */
   readonly depthMax: number
-  /** References of which no text ever ends. */
-  readonly endless?: ReadonlySet<string> | undefined
 }
 
 export const NO_LIMITS: WriterLimits = { listMax: Infinity, depthMax: Infinity }
 
 export class SchemaWriter {
-  readonly rules: string[] = []
   readonly #root: unknown
   readonly #place: SchemaPlace
   readonly #context: SchemaContext
   readonly #limits: WriterLimits
   readonly #flattener: SchemaFlattener
-  /** Of references, and of schemas that were merged with one. */
-  readonly #names = new Map<string, string>()
-  /** References whose rules are being written and whose texts need what is being written. */
-  #needing = new Set<string>()
-  /** Those of them that have produced no text yet; to detect a reference to itself. */
-  #open = new Set<string>()
-  #mayBeEndless = false
-  #nameCount = 0
-  /** Characters of all rules, also of those that were taken back. */
-  #length = 0
+  readonly #rules: GrammarRules
 
-  constructor(root: unknown, place: SchemaPlace, context: SchemaContext, limits: WriterLimits) {
+  constructor(
+    root: unknown,
+    place: SchemaPlace,
+    context: SchemaContext,
+    limits: WriterLimits,
+    rules: GrammarRules,
+  ) {
     this.#root = root
     this.#place = place
     this.#context = context
     this.#limits = limits
+    this.#rules = rules
     this.#flattener = new SchemaFlattener(root, place, context)
   }
 
@@ -85,15 +71,8 @@ export class SchemaWriter {
     if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
     const isMerged = isSchema(given) && ('$ref' in given || 'allOf' in given)
     return isMerged
-      ? this.#shared(exactJson(schema), 'allOf', () => this.#written(schema))
+      ? this.#rules.shared(exactJson(schema), 'allOf', () => this.#written(schema))
       : this.#written(schema)
-  }
-
-  /** The references and merged schemas of which no text ends, by the grammar's rules. */
-  endless(gbnf: string): ReadonlySet<string> {
-    if (!this.#mayBeEndless) return new Set()
-    const heights = heightsOf(parseGbnf(gbnf))
-    return new Set([...this.#names].filter(([, name]) => !heights.has(name)).map(([key]) => key))
   }
 
   #written(schema: Schema): string {
@@ -133,7 +112,9 @@ export class SchemaWriter {
   /** Of the options those for which some value is valid. */
   #oneOf(options: readonly (() => string)[], why: string): string {
     if (options.length === 1 && options[0] !== undefined) return group([options[0]()])
-    const possible = options.map((write) => this.#possible(write)).filter((text) => text !== null)
+    const possible = options
+      .map((write) => this.#rules.possible(write))
+      .filter((text) => text !== null)
     if (possible.length === 0) throw nothingValid(why)
     return group(possible)
   }
@@ -163,7 +144,7 @@ export class SchemaWriter {
       case 'array':
         return this.#array(schema)
       case 'string':
-        return `( ${stringGbnf(schema, { schema: this.#context, define: this.#define })} ws )`
+        return `( ${stringGbnf(schema, { schema: this.#context, define: this.#rules.define })} ws )`
       case 'integer':
         return integerGbnf(schema, this.#context.drop)
       case 'number':
@@ -210,15 +191,15 @@ export class SchemaWriter {
     for (const [key, property] of [...properties].toReversed()) {
       const isRequired = required.has(key)
       const write = (): string => {
-        const value = this.#within(`properties/${key}`, () => this.expression(property))
-        return this.#rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
+        const value = this.#rules.within(`properties/${key}`, () => this.expression(property))
+        return this.#rules.rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
       }
-      const rule = isRequired ? write() : this.#optional(write)
+      const rule = isRequired ? write() : this.#rules.optional(write)
       if (rule !== null) pairs.unshift({ rule, isRequired })
     }
     const members = this.#members(schema, pairs)
     if (members === null) throw nothingValid()
-    return this.#rule(`"{" ws ${members} "}" ws`)
+    return this.#rules.rule(`"{" ws ${members} "}" ws`)
   }
 
   /** Only the named members: another one could repeat a named property with an invalid value. */
@@ -237,7 +218,7 @@ export class SchemaWriter {
       least = 0
       most = Infinity
     }
-    return pairsGbnf(pairs, [least, most], (body) => this.#rule(body))
+    return pairsGbnf(pairs, [least, most], (body) => this.#rules.rule(body))
   }
 
   #map(schema: Schema, names: Schema | boolean): string {
@@ -250,11 +231,11 @@ export class SchemaWriter {
     }
     const pairs = names === false || most === 0 ? [] : this.#mapPairs(schema, names)
     if (pairs.length > 0) {
-      const pair = this.#named(group(pairs))
-      return this.#rule(`"{" ws ${repeated(pair, least, most)} "}" ws`)
+      const pair = this.#rules.named(group(pairs))
+      return this.#rules.rule(`"{" ws ${repeated(pair, least, most)} "}" ws`)
     }
     if (least > 0) throw nothingValid()
-    return this.#rule('"{" ws "}" ws')
+    return this.#rules.rule('"{" ws "}" ws')
   }
 
   /** One pair for each pattern, or one for any name. */
@@ -262,9 +243,11 @@ export class SchemaWriter {
     const given = schema['patternProperties']
     const patterns = Object.entries(isSchema(given) ? given : {})
     const pair = (key: unknown, value: unknown, where: string): string | null =>
-      this.#possible(() => {
-        const name = this.#within('propertyNames', () => this.expression(key))
-        return this.#rule(`${name} ":" ws ${this.#within(where, () => this.expression(value))}`)
+      this.#rules.possible(() => {
+        const name = this.#rules.within('propertyNames', () => this.expression(key))
+        return this.#rules.rule(
+          `${name} ":" ws ${this.#rules.within(where, () => this.expression(value))}`,
+        )
       })
     const anyName = merged({ type: 'string' }, names, this.#context)
     const pairs =
@@ -300,9 +283,10 @@ export class SchemaWriter {
       this.#context.drop('uniqueItems', "'uniqueItems'")
     const { places, rest } = itemsOf(schema)
     if (places.length > 0) return this.#tuple(places, rest, least, most)
-    const write = (): string => this.#named(this.#within('items', () => this.expression(rest)))
-    const item = most === 0 ? null : least > 0 ? write() : this.#optional(write)
-    return this.#rule(
+    const write = (): string =>
+      this.#rules.named(this.#rules.within('items', () => this.expression(rest)))
+    const item = most === 0 ? null : least > 0 ? write() : this.#rules.optional(write)
+    return this.#rules.rule(
       item === null ? '"[" ws "]" ws' : `"[" ws ${repeated(item, least, most)} "]" ws`,
     )
   }
@@ -319,110 +303,22 @@ export class SchemaWriter {
     for (let index = 0; index < count; index++) {
       const schema = index < places.length ? places[index] : rest
       const write = (): string =>
-        this.#within(`prefixItems/${index}`, () => this.expression(schema))
-      const item = index < least ? write() : this.#optional(write)
+        this.#rules.within(`prefixItems/${index}`, () => this.expression(schema))
+      const item = index < least ? write() : this.#rules.optional(write)
       if (item === null) break
       items.push(item)
     }
     let tail = '""'
     for (const [index, item] of [...items.entries()].toReversed()) {
       const piece = `${index === 0 ? '' : '"," ws '}${item} ${tail}`
-      tail = this.#rule(index < least ? piece : `( ${piece} )?`)
+      tail = this.#rules.rule(index < least ? piece : `( ${piece} )?`)
     }
-    return this.#rule(`"[" ws ${tail} "]" ws`)
+    return this.#rules.rule(`"[" ws ${tail} "]" ws`)
   }
 
   #reference(pointer: string): string {
-    return this.#shared(pointer, pointer, () =>
+    return this.#rules.shared(pointer, pointer, () =>
       this.expression(resolvePointer(this.#root, pointer, this.#context.drop)),
     )
-  }
-
-  /** One rule for all uses of a schema, which may contain itself. */
-  #shared(key: string, place: string, write: () => string): string {
-    if (this.#limits.endless?.has(key) === true) throw nothingValid()
-    const known = this.#names.get(key)
-    if (known !== undefined) {
-      if (this.#open.has(known)) throw invalidSchema(`'${place}' refers to itself`)
-      if (this.#needing.has(known)) this.#mayBeEndless = true
-      return known
-    }
-    const name = `ref-${this.#nameCount++}`
-    this.#names.set(key, name)
-    this.#open.add(name)
-    this.#needing.add(name)
-    const body = this.#place.inside(place, write)
-    this.#open.delete(name)
-    this.#needing.delete(name)
-    this.rules.push(`${name} ::= ${body}\n`)
-    return name
-  }
-
-  /** After a bracket or comma some text has been produced, so a reference may be recursive. */
-  #within<T>(part: string, write: () => T): T {
-    const open = this.#open
-    this.#open = new Set()
-    try {
-      return this.#place.inside(part, write)
-    } finally {
-      this.#open = open
-    }
-  }
-
-  /** The same for what a text does not need. */
-  #optional(write: () => string): string | null {
-    const needing = this.#needing
-    this.#needing = new Set()
-    try {
-      return this.#possible(write)
-    } finally {
-      this.#needing = needing
-    }
-  }
-
-  /** Null: nothing is valid there. What was written for it is taken back. */
-  #possible(write: () => string): string | null {
-    const { length: ruleCount } = this.rules
-    const { length: depth } = this.#place.path
-    const { size: nameCount } = this.#names
-    try {
-      return write()
-    } catch (thrown) {
-      if (!(thrown instanceof NothingValid)) throw thrown
-      this.rules.length = ruleCount
-      this.#place.path.length = depth
-      for (const [key, name] of [...this.#names].slice(nameCount)) {
-        this.#names.delete(key)
-        this.#open.delete(name)
-        this.#needing.delete(name)
-      }
-      return null
-    }
-  }
-
-  /** A repeated expression becomes a rule, because llama.cpp expands repetitions. */
-  #named(expression: string): string {
-    return /^[\w-]+$/.test(expression) ? expression : this.#rule(expression)
-  }
-
-  #rule(body: string): string {
-    const name = `rule-${this.rules.length}`
-    this.#push(`${name} ::= ${body}\n`)
-    return name
-  }
-
-  readonly #define = (write: (name: string) => string | null): string | null => {
-    const name = `text-${this.#nameCount++}`
-    const rules = write(name)
-    if (rules === null) return null
-    this.#push(rules)
-    return name
-  }
-
-  #push(rule: string): void {
-    this.#length += rule.length
-    if (this.rules.length >= RULES_MAX || this.#length > GBNF_LENGTH_MAX)
-      throw new GrammarTooLarge('the JSON schema is invalid: it is too large')
-    this.rules.push(rule)
   }
 }

@@ -4,7 +4,13 @@
  */
 import { attempted, invalid, nothingValid, unsupported } from '../gbnf/grammar-refusal.ts'
 import type { DropKeyword } from '../gbnf/grammar-refusal.ts'
-import { digit, DIGITS_MAX, INTEGER_MAX, integerBetween, naturalBetween } from './integer-gbnf.ts'
+import {
+  digit,
+  DIGITS_MAX,
+  INTEGER_MAX,
+  integerBetween,
+  naturalBetween,
+} from '../gbnf/integer-gbnf.ts'
 import type { Schema } from './json-schema-types.ts'
 
 /** Up to this many allowed numbers are listed one by one. */
