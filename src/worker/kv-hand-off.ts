@@ -71,7 +71,7 @@ export class KvHandOff {
     const { server } = this.#ends
     const source = this.#options.source()
     if (source === undefined || server === undefined) return null
-    const pin = source.pin(request.tokenIds, request.routing.cacheSalt)
+    const pin = this.#pin(source, request)
     if (pin.tokenCount > 0) return this.#offer(request, server, source, pin)
     pin.release()
     return null
@@ -87,7 +87,7 @@ export class KvHandOff {
     if (source?.keysOf === undefined || source.bytesPerToken === undefined) return null
     const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt)
     const kvBytes = tokenCount * source.bytesPerToken
-    const pin = source.pin(tokenIds, routing.cacheSalt)
+    const pin = this.#pin(source, request)
     const hold = new GrowingHold({ tokenCount, blockKeys, kvBytes }, pin)
     return { offer: this.#offer(request, server, source, hold), hold }
   }
@@ -101,13 +101,34 @@ export class KvHandOff {
     // A decode worker that already had the prompt has acknowledged the offer.
     if (hold.isReleased) return offer
     if (source === undefined) return null
-    hold.grow(source.pin(request.tokenIds, request.routing.cacheSalt))
+    hold.grow(this.#pin(source, request))
     if (hold.isWhole) {
       this.#ends.server?.grown?.(offer.offerId)
       return offer
     }
     this.withdraw(offer.offerId)
     return null
+  }
+
+  /**
+   * Pins the blocks of a prompt that the engine holds. `release` never throws: it is called at the end of a request,
+   * an offer or a connection, where an exception would leave places taken or break the streams of others.
+   */
+  #pin(source: KvBlockSource, { tokenIds, routing }: GenerateRequest): KvPin {
+    const pin = source.pin(tokenIds, routing.cacheSalt)
+    return {
+      tokenCount: pin.tokenCount,
+      blockKeys: pin.blockKeys,
+      kvBytes: pin.kvBytes,
+      release: (isStillRead) => {
+        try {
+          pin.release(isStillRead)
+        } catch (thrown) {
+          const error = BatonError.from(thrown, 'backend.unknown').toValue()
+          this.#options.observe({ kind: 'engine-fault', error })
+        }
+      },
+    }
   }
 
   #offer(request: GenerateRequest, server: KvServer, source: KvBlockSource, pin: KvHold): KvOffer {
@@ -173,9 +194,8 @@ export class KvHandOff {
       throw new BatonError('kv.transfer_failed', 'this worker does not support receiving KV blocks')
     }
     const startMs = clock.nowMs()
-    const salt = request.routing.cacheSalt
     // Blocks that are already held stay pinned while the others are transferred.
-    const before = source.pin(request.tokenIds, salt)
+    const before = this.#pin(source, request)
     try {
       checkOffer(offer, source, request)
       const missing = source.missing(offer.blockKeys)
@@ -190,7 +210,7 @@ export class KvHandOff {
           limited,
         ),
       )
-      const pin = source.pin(request.tokenIds, salt)
+      const pin = this.#pin(source, request)
       if (pin.tokenCount < offer.tokenCount) {
         pin.release()
         throw new BatonError(

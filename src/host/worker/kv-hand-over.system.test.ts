@@ -26,6 +26,33 @@ const MODEL = fileURLToPath(
   new URL('../../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
 
+/** The worker's pins throw, not those that the engine takes while it generates. */
+function breakingPins(engine: BlockEngine): BlockEngine {
+  const store = engine.kvBlocks
+  const pin = store.pin.bind(store)
+  let generating = false
+  const generate = engine.generate.bind(engine)
+  engine.generate = async function* (request) {
+    generating = true
+    for await (const chunk of generate(request)) {
+      generating = false
+      yield chunk
+    }
+  }
+  store.pin = (...given) => {
+    const taken = pin(...given)
+    if (generating) return taken
+    return {
+      ...taken,
+      release: (isStillRead) => {
+        taken.release(isStillRead)
+        throw new TypeError('release broke')
+      },
+    }
+  }
+  return engine
+}
+
 describe('KV transfer - two workers over sockets', () => {
   it('a prompt - is computed once, pulled, and released after the acknowledgement', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
@@ -90,6 +117,23 @@ describe('KV transfer - two workers over sockets', () => {
     handle.cancel('stop')
     expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
     expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
+  })
+
+  it('an engine whose pins throw at their release - requests end, and the fault is reported', async () => {
+    const [from, to] = [
+      await startWorker(breakingPins(new BlockEngine()), 'prefill'),
+      await startWorker(breakingPins(new BlockEngine()), 'decode'),
+    ]
+    for (const id of ['a', 'b']) {
+      const request = requestOf(id, 18)
+      const reply = await serve(to, decodeOf(request, await prefill(from, request)))
+      expect(reply.terminal?.finish).toBe('length')
+    }
+    await until('all released', () => from.hosted.worker.health().openOffers === 0)
+    expect([from, to].map(({ hosted }) => hosted.worker.health().inFlight)).toEqual([0, 0])
+    for (const { events } of [from, to]) {
+      expect(only(events, 'engine-fault')[0]?.error.message).toContain('release broke')
+    }
   })
 
   it('a decode worker that cannot be reached - the router releases the offer at once', async () => {
