@@ -1,8 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { buildPool, selected } from '../../../test/router/pool-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
+import { ManualClock } from '../../../test/router/manual-clock.ts'
 import { workerIdOf } from '../../base/index.ts'
+import { PeerRequests } from './peer-requests.ts'
 import type { ToldPrompt } from './peer-requests.ts'
+import { RankBacklog } from './rank-backlog.ts'
+import { RankRates } from './rank-rates.ts'
+import { RankTable } from './rank-table.ts'
 
 const prompt = (worker: number, told: Partial<ToldPrompt> = {}): ToldPrompt => ({
   kind: 'sent',
@@ -125,6 +130,25 @@ describe('PeerRequests', () => {
     const { router, peersAt, waitAt } = poolOf(2)
     router.peers.learn(prompt(1, { kind: 'running', uncachedTokens: 0 }))
     expect([peersAt(1), waitAt(1)]).toEqual([1, 0])
+  })
+
+  it('the phase of steps - does not tell when a prompt begins, until others have been silent for ten seconds', () => {
+    const clock = new ManualClock()
+    const [table, rates, backlog] = [new RankTable(), new RankRates(), new RankBacklog()]
+    table.join(card(1, 'agg'))
+    backlog.stepEndMs[0] = 7
+    const ignore = (): void => undefined
+    const tells = { onChanged: ignore, onMeasured: ignore, tell: null }
+    const peers = new PeerRequests({ table, rates, backlog, clock, ...tells })
+    expect(backlog.phaseMs(0)).toBe(7)
+    peers.learn(prompt(1))
+    expect(backlog.phaseMs(0)).toBe(-Infinity)
+    clock.advance(9_999)
+    peers.expire()
+    expect(backlog.phaseMs(0)).toBe(-Infinity)
+    clock.advance(1_000)
+    peers.expire()
+    expect(backlog.phaseMs(0)).toBe(7)
   })
 
   it('a request that ended before its first token - no longer delays prompts', () => {

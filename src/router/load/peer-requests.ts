@@ -28,6 +28,8 @@ const COMPACT_ABOVE = 64
 /** A load report may have been sent before a request that another frontend has just announced. */
 const REPORTED_AFTER_MS = 1000
 const SWEEP_EVERY_MS = 1000
+/** Other frontends have left when nothing was heard from them for so long. */
+const ALONE_AFTER_MS = 10_000
 
 export type ToldPrompt = Omit<PromptNews, 'pool'>
 
@@ -70,6 +72,7 @@ export class PeerRequests {
   /** By slot, in order of arrival. */
   readonly #running: (PeerRunning[] | undefined)[] = []
   #sweptMs = 0
+  #heardMs = -Infinity
 
   constructor(options: PeerRequestsOptions) {
     this.#options = options
@@ -95,10 +98,12 @@ export class PeerRequests {
   }
 
   learn(told: ToldPrompt): void {
-    const { table, clock, onChanged, onMeasured } = this.#options
+    const { table, clock, backlog, onChanged, onMeasured } = this.#options
     const slot = table.slotOf(told.workerId, told.dpRank)
     if (slot === -1) return
     const nowMs = clock.nowMs()
+    this.#heardMs = nowMs
+    backlog.isAlone = false
     if (told.kind === 'sent') this.#sent(slot, told, nowMs)
     else if (told.kind === 'running') this.#runs(slot, told, nowMs)
     else this.#ended(slot, told, nowMs)
@@ -225,6 +230,7 @@ export class PeerRequests {
 
   #sweepRunning(nowMs: number): void {
     this.#sweptMs = nowMs
+    this.#options.backlog.isAlone = nowMs - this.#heardMs >= ALONE_AFTER_MS
     for (const [slot, list] of this.#running.entries()) {
       if (list === undefined) continue
       while (list[0] !== undefined && nowMs - list[0].sinceMs >= RUNNING_MS) {

@@ -38,6 +38,8 @@ export class RankBacklog {
   beginSpreadMs = new Float64Array(MIN_CAPACITY)
   /** When a step was last seen to end: with a first token or the end of a request. */
   stepEndMs = new Float64Array(MIN_CAPACITY)
+  /** No other frontend sends requests to the same ranks. */
+  isAlone = true
   /** Prefill milliseconds sent to the rank, decayed with time; as of `sentMs`. */
   sentWork = new Float64Array(MIN_CAPACITY)
   sentMs = new Float64Array(MIN_CAPACITY)
@@ -235,6 +237,15 @@ export class RankBacklog {
     this.beginsMs[slot] = this.beginSpreadMs[slot] = 0
     this.stepEndMs[slot] = nowMs
     this.prefilledMs[slot] = (this.prefilledMs[slot] as number) + ms
+  }
+
+  /**
+   * When a step was seen to end, to predict when a prompt that is sent now begins. Unknown beside other frontends: each
+   * would send its prompts to the rank whose step ends next, to join it there, before they hear from each other. Two
+   * frontends with messages of 2 ms: p90 TTFT of short prompts 1.42 times that of one frontend, 1.16 times without.
+   */
+  phaseMs(slot: number): number {
+    return this.isAlone ? (this.stepEndMs[slot] as number) : -Infinity
   }
 
   /** Load that the rank reports beyond what this router has sent. */

@@ -18,7 +18,7 @@ export function sentPromptOf(
   // Prompts that wait together share the fixed cost of a prefill step.
   const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
   const stepMs = running <= 0 ? 0 : rates.stepMsAt(slot, running, contexts)
-  const sinceMs = nowMs - (backlog.stepEndMs[slot] as number)
+  const sinceMs = nowMs - backlog.phaseMs(slot)
   return {
     ms: startMs + rates.perTokenMs(slot) * tokens,
     isLong: tokens > (table.maxBatchedTokens[slot] as number),
