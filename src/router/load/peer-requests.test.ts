@@ -141,7 +141,7 @@ describe('PeerRequests', () => {
     const tells = { onChanged: ignore, onMeasured: ignore, tell: null }
     const peers = new PeerRequests({ table, rates, backlog, clock, ...tells })
     expect(backlog.phaseMs(0)).toBe(7)
-    peers.learn(prompt(1))
+    peers.learn(prompt(1, { kind: 'ended' }))
     expect(backlog.phaseMs(0)).toBe(-Infinity)
     clock.advance(9_999)
     peers.expire()
