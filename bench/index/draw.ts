@@ -9,3 +9,13 @@ export function createDraw(): () => number {
     return state / 4294967296
   }
 }
+
+/** Shuffles `count` words of an array from `first` on. */
+export function shuffle(order: Int32Array, first: number, count: number, draw: () => number): void {
+  for (let i = count - 1; i > 0; i--) {
+    const j = Math.floor(draw() * (i + 1))
+    const kept = order[first + i] as number
+    order[first + i] = order[first + j] as number
+    order[first + j] = kept
+  }
+}

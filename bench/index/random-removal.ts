@@ -9,7 +9,7 @@ import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
 import { median } from '../load/summary.ts'
-import { createDraw } from './draw.ts'
+import { createDraw, shuffle } from './draw.ts'
 import { makeHashes } from './hashes.ts'
 import { measureFloor } from './memory-floor.ts'
 
@@ -19,16 +19,6 @@ const BATCH = 50
 const NO_HASHES = new Uint32Array(0)
 const ARRIVALS = ['apply', 'applyAll with 1', `applyAll with ${BATCH}`] as const
 type Arrival = (typeof ARRIVALS)[number]
-
-/** Shuffles `count` words of an array from `first` on. */
-function shuffle(order: Int32Array, first: number, count: number, draw: () => number): void {
-  for (let i = count - 1; i > 0; i--) {
-    const j = Math.floor(draw() * (i + 1))
-    const kept = order[first + i] as number
-    order[first + i] = order[first + j] as number
-    order[first + j] = kept
-  }
-}
 
 /** Block numbers in the order of their removal, in groups of `BATCH` blocks of one worker if `isGrouped`. */
 function orderOf(blocksEach: number, isGrouped: boolean): Int32Array {

@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url'
 import * as own from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
 import { median } from '../load/summary.ts'
-import { createDraw } from './draw.ts'
+import { createDraw, shuffle } from './draw.ts'
 import { makeHashes } from './hashes.ts'
 
 type Door = Pick<typeof own, 'EventPrefixIndex' | 'PrefixMatches'>
@@ -22,7 +22,7 @@ const BATCH = 50
 const NO_HASHES = new Uint32Array(0)
 
 // Functions of the module, because V8 would compile a closure for each run anew.
-function applyAll(index: Index, holder: number, events: KvEvent[]): number {
+function applyEach(index: Index, holder: number, events: KvEvent[]): number {
   let refused = 0
   for (let i = 0; i < BATCH; i++) {
     if (index.apply(holder, events[i] as KvEvent) !== 'applied') refused += 1
@@ -51,14 +51,8 @@ function measure(door: Door, hashes: Uint32Array, chainBlocks: number): Row {
   const size = 2 * chainBlocks
   const chains = Math.floor(hashes.length / size / BATCH) * BATCH
   const inOrder = Int32Array.from({ length: chains }, (_, i) => i)
-  const draw = createDraw()
   const random = inOrder.slice()
-  for (let i = chains - 1; i > 0; i--) {
-    const j = Math.floor(draw() * (i + 1))
-    const kept = random[i] as number
-    random[i] = random[j] as number
-    random[j] = kept
-  }
+  shuffle(random, 0, chains, createDraw())
   const slots = Array.from({ length: BATCH }, () => new Uint32Array(size))
   let refused = 0
   /** Median nanoseconds of one call about a chain. */
@@ -84,12 +78,12 @@ function measure(door: Door, hashes: Uint32Array, chainBlocks: number): Row {
     return { kind: 'stored', parent: null, hashes: slot, localHashes: NO_HASHES, tier: 'device' }
   })
   const removals = slots.map((slot): KvEvent => ({ kind: 'removed', hashes: slot, tier: 'device' }))
-  const stored = timed(inOrder, (holder) => applyAll(index, holder, stores)) / chainBlocks
+  const stored = timed(inOrder, (holder) => applyEach(index, holder, stores)) / chainBlocks
   const full = index.stats()
   const storesRefused = refused
   const found = timed(inOrder, () => findAll(index, slots, matches))
   const foundRandom = timed(random, () => findAll(index, slots, matches))
-  const removed = timed(inOrder, (h) => applyAll(index, h, removals), true) / chainBlocks
+  const removed = timed(inOrder, (h) => applyEach(index, h, removals), true) / chainBlocks
   return {
     bytes: full.bytes / full.entries,
     stored,

@@ -10,7 +10,7 @@ import type { HashPair } from '../hash/hash-pair.ts'
 import type { KvEvent, KvTier } from '../events/kv-event.ts'
 import type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
-import { AHEAD_MAX } from '../runs/run-look-ahead.ts'
+import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { RunIndex } from '../runs/run-index.ts'
 import { WaitingRemovals } from './waiting-removals.ts'
 

@@ -6,7 +6,7 @@
  * one. Owns their blocks in order of arrival; the index applies them before it does or answers anything else, so that
  * nobody can tell the difference.
  */
-import { AHEAD_MAX } from '../runs/run-look-ahead.ts'
+import { AHEAD_MAX } from '../loose/loose-table.ts'
 
 export class WaitingRemovals {
   readonly holders = new Int32Array(AHEAD_MAX)

@@ -17,6 +17,7 @@ import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { LooseOwners } from './loose-owners.ts'
 import type { LooseWatcher } from './loose-owners.ts'
 import type { LooseAges } from './loose-ages.ts'
+import { AHEAD_MAX } from './loose-table.ts'
 import type { LooseTable } from './loose-table.ts'
 import { LooseUpkeep } from './loose-upkeep.ts'
 import { ageOf, AGE_SHIFT, FOLLOWED, listOf, LIST_WORDS_MAX, OWN_MASK } from './loose-word.ts'
@@ -26,14 +27,13 @@ import type { Tenancies } from './tenancies.ts'
 
 /** Memory of a row in a segment that has just grown. */
 const BLOCK_BYTES = 23
-/** Number of blocks of an event that are prefetched at once. */
-const AHEAD = 32
 /** With fewer blocks the filters of the table are in the CPU cache anyway. */
 const MARKS_AHEAD_MIN = 1 << 17
 /** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
 /** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
+const AHEAD = AHEAD_MAX
 const refBits = REF_BITS
 const ownMask = OWN_MASK
 const aged = ageOf

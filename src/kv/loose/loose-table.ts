@@ -13,7 +13,7 @@ import { LooseSegments } from './loose-segments.ts'
 
 const NONE = new Int32Array(0)
 /** Hashes that are prefetched at once: more would evict each other from the L1 cache. */
-const AHEAD_MAX = 32
+export const AHEAD_MAX = 32
 /** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
 const spread = spreadHash
 const home = homeOf
@@ -135,30 +135,27 @@ export class LooseTable {
    * that the compiler cannot remove the reads.
    */
   prefetch(hashes: Uint32Array, from: number, to: number): number {
-    const { directory, shift, buckets } = this.#segments
-    const [numbers, places] = [this.#numbers, this.#places]
-    const count = to - from
-    for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
-      const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
-      const number = directory[hash >>> shift] as number
-      numbers[i] = number
-      places[i] = home(hash, buckets[number] as number)
-    }
-    return this.#read(count)
+    return this.#read(this.#locate(hashes, from, to, false))
   }
 
   /** Like `prefetch`, for the words of the filters that are changed when the blocks are added. */
   prefetchMarks(hashes: Uint32Array, from: number, to: number): number {
+    return this.#read(this.#locate(hashes, from, to, true))
+  }
+
+  /** Writes where the buckets or marks of the hashes are to the scratch arrays; returns how many. */
+  #locate(hashes: Uint32Array, from: number, to: number, areMarks: boolean): number {
     const { directory, shift, buckets } = this.#segments
     const [numbers, places] = [this.#numbers, this.#places]
     const count = to - from
     for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
       const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
       const number = directory[hash >>> shift] as number
+      const size = buckets[number] as number
       numbers[i] = number
-      places[i] = markWordOf(hash, buckets[number] as number)
+      places[i] = areMarks ? markWordOf(hash, size) : home(hash, size)
     }
-    return this.#read(count)
+    return count
   }
 
   /** Reads words of segments, as many as are in the scratch arrays. */

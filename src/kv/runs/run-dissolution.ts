@@ -5,6 +5,7 @@
  * set); finding a loose block takes one. Owns the conversion of the run's holders and of the runs that branch off it,
  * and the time until queries may build runs from dissolved blocks again.
  */
+import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
@@ -20,7 +21,6 @@ const WORN_SHARE = 3
 const WORN_BLOCKS_MIN = 64
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
-const BATCH = 32
 
 export class RunDissolution {
   readonly #blocks: RunBlocks
@@ -124,8 +124,8 @@ export class RunDissolution {
     const held = list[at + 1] as number
     for (let i = 0; i < count;) {
       const stop = Math.min(count, this.#holdings.endOf(held, start + i) - start)
-      for (; i < stop; i = Math.min(stop, i + BATCH)) {
-        const to = Math.min(stop, i + BATCH)
+      for (; i < stop; i = Math.min(stop, i + AHEAD_MAX)) {
+        const to = Math.min(stop, i + AHEAD_MAX)
         loose.prefetch(this.#hashes, i, to)
         loose.addOrHold(this.#hashes, i, to, holder)
       }

@@ -11,6 +11,7 @@
  * checked.
  */
 import { LooseBlocks } from '../loose/loose-blocks.ts'
+import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
 import type { ApplyOutcome } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
@@ -38,8 +39,6 @@ export interface RunIndexOptions {
   readonly scanFreeBlocks?: number
 }
 
-/** Number of loose blocks of a query that are prefetched at once. */
-const TOUCHED = 32
 const SCAN_FREE_DEFAULT = 1 << 18
 
 export class RunIndex {
@@ -267,7 +266,7 @@ export class RunIndex {
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
-    if (count - i > 1) loose.prefetch(hashes, i, Math.min(count, i + TOUCHED))
+    if (count - i > 1) loose.prefetch(hashes, i, Math.min(count, i + AHEAD_MAX))
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break

@@ -6,12 +6,11 @@
  * applying an event looks everything up again.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 
-/** Maximum number of hashes per call: more would evict each other from the L1 cache. */
-export const AHEAD_MAX = 32
 /** With fewer anchors the table is in the cache anyway. */
 const ANCHORS_MIN = 1 << 13
 
