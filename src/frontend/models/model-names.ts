@@ -38,8 +38,13 @@ export class ModelNames {
     this.#forgetMs = forgetMs
   }
 
-  get families(): readonly ModelFamily[] {
-    return [...this.#families.values()]
+  /** Iterated for each request, so it is no list. */
+  get families(): Iterable<ModelFamily> {
+    return this.#families.values()
+  }
+
+  get familyCount(): number {
+    return this.#families.size
   }
 
   /** The model with this name of its own. */

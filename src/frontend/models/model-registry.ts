@@ -207,7 +207,7 @@ export class ModelRegistry implements FleetObserver {
   }
 
   get families(): readonly ModelFamily[] {
-    return this.#names.families
+    return [...this.#names.families]
   }
 
   /** Names that two models have, of which only one gets the requests. */
@@ -221,7 +221,7 @@ export class ModelRegistry implements FleetObserver {
    */
   mayName(model: string): boolean {
     if (this.#names.own(model) !== undefined) return true
-    return this.#names.find(model) === undefined && this.families.length < NAMED_MAX
+    return this.#names.find(model) === undefined && this.#names.familyCount < NAMED_MAX
   }
 
   /** Takes effect at once; refused workers of the version are checked again. */

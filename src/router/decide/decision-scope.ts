@@ -88,7 +88,8 @@ export interface RankColumns {
 
 /**
  * Starts a decision and looks up the prompt: cached blocks go into the index's `matches`, blocks of active requests
- * into `depths`, and cached tokens that it would compute again into `again`. Without `withOverlap` nothing is looked up; the scope can then only be used to check eligibility.
+ * into `depths`, and cached tokens that it would compute again into `again`. Without `withOverlap` nothing is looked
+ * up; the scope can then only be used to check eligibility.
  */
 export function openScope(
   pool: PoolParts,

@@ -241,10 +241,14 @@ export class RankView implements Candidate {
     return (this.#rates.stepFactor[this.#slot] as number) * this.#rates.stepMsPerContextToken
   }
 
-  get restMs(): number {
+  /** Duration of a decode step on the rank now; 0 if nothing decodes. */
+  get #currentStepMs(): number {
     const running = this.runningRequests
-    const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
-    return this.#backlog.restMs(this.#slot, stepMs, this.#nowMs)
+    return running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
+  }
+
+  get restMs(): number {
+    return this.#backlog.restMs(this.#slot, this.#currentStepMs, this.#nowMs)
   }
 
   get promptsBehind(): number {
@@ -281,10 +285,8 @@ export class RankView implements Candidate {
   get predictedTtftMs(): number {
     if (!this.tracksPrefill) return 0
     const uncached = Math.max(this.promptTokens - this.cachedTokens, 0)
-    const running = this.runningRequests
-    const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
     const waitMs = this.#backlog.waitMs(this.#slot, this.#nowMs, this.prefillMs)
-    const untilMs = stepMs + this.#backlog.restMs(this.#slot, stepMs, this.#nowMs)
+    const untilMs = this.#currentStepMs + this.restMs
     return this.placeMs + this.#rates.predictedTtftMs(this.#slot, uncached, waitMs, untilMs)
   }
 

@@ -204,15 +204,18 @@ export class Admission {
   #workOf(nowMs: number): number | null {
     const { overloadWaitMs } = this.#router.config.deadlines
     if (overloadWaitMs === 0 || !this.#flow.isOverloaded(nowMs)) return null
-    return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
+    return this.#startedWithin(overloadWaitMs, nowMs)
+  }
+
+  #startedWithin(waitMs: number, nowMs: number): number {
+    return (this.#flow.rate(nowMs) ?? 0) * waitMs
   }
 
   /** The same where requests wait long although no overload was detected, unless other frontends have more places. */
   #workOfLongWait(nowMs: number): number | null {
     const { overloadWaitMs } = this.#router.config.deadlines
     if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
-    if (!this.#router.hasMostInside) return null
-    return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
+    return this.#router.hasMostInside ? this.#startedWithin(overloadWaitMs, nowMs) : null
   }
 
   #hasWaited(nowMs: number, ms: number): boolean {

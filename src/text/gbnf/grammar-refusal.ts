@@ -61,3 +61,11 @@ export class GrammarTooLarge extends BatonError {
     super('request.invalid_argument', what)
   }
 }
+
+export function schemaTooLarge(what: string): GrammarTooLarge {
+  return new GrammarTooLarge(`the JSON schema is invalid: ${what}`)
+}
+
+export function patternTooLarge(): BatonError {
+  return unsupported("'pattern' of this size")
+}

@@ -6,10 +6,10 @@ import { heightsOf } from '../gbnf/gbnf-heights.ts'
 import { GBNF_LENGTH_MAX } from '../gbnf/gbnf-limits.ts'
 import { parseGbnf } from '../gbnf/gbnf-syntax.ts'
 import {
-  GrammarTooLarge,
   invalidSchema,
   nothingValid,
   NothingValid,
+  schemaTooLarge,
 } from '../gbnf/grammar-refusal.ts'
 import type { SchemaPlace } from './json-schema-place.ts'
 
@@ -132,7 +132,7 @@ export class GrammarRules {
   #push(rule: string): void {
     this.#length += rule.length
     if (this.#rules.length >= RULES_MAX || this.#length > GBNF_LENGTH_MAX)
-      throw new GrammarTooLarge('the JSON schema is invalid: it is too large')
+      throw schemaTooLarge('it is too large')
     this.#rules.push(rule)
   }
 }

@@ -1,5 +1,5 @@
 /** The current location within a schema, for error messages and to limit nesting. */
-import { GrammarTooLarge } from '../gbnf/grammar-refusal.ts'
+import { schemaTooLarge } from '../gbnf/grammar-refusal.ts'
 
 const DEPTH_MAX = 64
 
@@ -10,9 +10,7 @@ export class SchemaPlace {
   inside<T>(part: string, read: () => T): T {
     this.path.push(part)
     if (this.path.length > DEPTH_MAX) {
-      throw new GrammarTooLarge(
-        `the JSON schema is invalid: it is nested deeper than ${DEPTH_MAX} levels`,
-      )
+      throw schemaTooLarge(`it is nested deeper than ${DEPTH_MAX} levels`)
     }
     const result = read()
     this.path.pop()

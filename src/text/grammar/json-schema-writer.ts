@@ -186,7 +186,7 @@ export class SchemaWriter {
     const properties = propertiesOf(schema, names, this.#context)
     if (properties.size === 0) return this.#map(schema, names)
     const required = new Set(listOf(schema['required'] ?? [], 'required').map(String))
-    // From the last property to the first, so that a failure is reported at the same place as before.
+    // From the last property to the first: the rules are numbered and failures are reported in this order.
     const pairs: Pair[] = []
     for (const [key, property] of [...properties].toReversed()) {
       const isRequired = required.has(key)

@@ -4,7 +4,7 @@
  */
 import { ANY_CHARACTER, charSet, intersection } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
-import { unsupported } from '../gbnf/grammar-refusal.ts'
+import { patternTooLarge } from '../gbnf/grammar-refusal.ts'
 import { setGbnf } from './regex-gbnf.ts'
 import type { Writing } from './regex-gbnf.ts'
 import type { Language, RegexLanguages } from './regex-language.ts'
@@ -39,7 +39,7 @@ export function automatonGbnf(
     return { text: `${names.get(state) ?? name} ::= ${options.join(' | ')}\n`, options }
   })
   if (rules.reduce((sum, { options }) => sum + options.length, 0) > OPTIONS_MAX)
-    throw unsupported("'pattern' of this size")
+    throw patternTooLarge()
   return [...rules.map(({ text }) => text), ...characters.rules].join('')
 }
 
@@ -88,8 +88,7 @@ function statesFrom(languages: RegexLanguages, start: Language): ReadonlyMap<Lan
     }
     states.set(state, steps)
     open.push(...steps.keys())
-    if (states.size > STATES_MAX || states.size * ranges.length > STEPS_MAX)
-      throw unsupported("'pattern' of this size")
+    if (states.size > STATES_MAX || states.size * ranges.length > STEPS_MAX) throw patternTooLarge()
   }
   return states
 }

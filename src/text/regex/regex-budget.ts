@@ -1,5 +1,5 @@
 /** Limits what the patterns of one request may cost together, because they are computed while other requests wait. */
-import { unsupported } from '../gbnf/grammar-refusal.ts'
+import { patternTooLarge } from '../gbnf/grammar-refusal.ts'
 
 /** Parts of expressions that are looked at; about 0.2 s. */
 const STEPS_MAX = 100_000
@@ -10,6 +10,6 @@ export class RegexBudget {
   /** Throws `request.unsupported_parameter` when nothing is left. */
   spend(steps: number): void {
     this.#left -= steps
-    if (this.#left < 0) throw unsupported("'pattern' of this size")
+    if (this.#left < 0) throw patternTooLarge()
   }
 }

@@ -8,7 +8,7 @@
  */
 import { charSet } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
-import { unsupported } from '../gbnf/grammar-refusal.ts'
+import { patternTooLarge, unsupported } from '../gbnf/grammar-refusal.ts'
 import type { RegexBudget } from './regex-budget.ts'
 import type { Regex } from './regex-syntax.ts'
 
@@ -253,7 +253,7 @@ export class RegexLanguages {
     const known = this.#ids.get(key)
     if (known !== undefined) return known
     const id = this.#nodes.length
-    if (id >= NODES_MAX) throw unsupported("'pattern' of this size")
+    if (id >= NODES_MAX) throw patternTooLarge()
     this.#nodes.push(node)
     this.#isNullable.push(isNullable)
     this.#ids.set(key, id)
