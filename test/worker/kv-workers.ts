@@ -84,6 +84,33 @@ export class AheadEngine extends BlockEngine {
   }
 }
 
+/** The worker's pins throw, not those that the engine takes while it generates. */
+export function breakingPins(engine: BlockEngine): BlockEngine {
+  const store = engine.kvBlocks
+  const pin = store.pin.bind(store)
+  let generating = false
+  const generate = engine.generate.bind(engine)
+  engine.generate = async function* (request) {
+    generating = true
+    for await (const chunk of generate(request)) {
+      generating = false
+      yield chunk
+    }
+  }
+  store.pin = (...given) => {
+    const taken = pin(...given)
+    if (generating) return taken
+    return {
+      ...taken,
+      release: (isStillRead) => {
+        taken.release(isStillRead)
+        throw new TypeError('release broke')
+      },
+    }
+  }
+  return engine
+}
+
 function putNext(store: KvBlockStore, request: GenerateRequest, from: number, size: number): void {
   const { tokenIds, routing } = request
   const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt)

@@ -13,6 +13,7 @@ import {
   BLOCK_TOKENS,
   BYTES_PER_TOKEN,
   BlockEngine,
+  breakingPins,
   decodeOf,
   heldBytesOf,
   only,
@@ -25,33 +26,6 @@ import {
 const MODEL = fileURLToPath(
   new URL('../../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
-
-/** The worker's pins throw, not those that the engine takes while it generates. */
-function breakingPins(engine: BlockEngine): BlockEngine {
-  const store = engine.kvBlocks
-  const pin = store.pin.bind(store)
-  let generating = false
-  const generate = engine.generate.bind(engine)
-  engine.generate = async function* (request) {
-    generating = true
-    for await (const chunk of generate(request)) {
-      generating = false
-      yield chunk
-    }
-  }
-  store.pin = (...given) => {
-    const taken = pin(...given)
-    if (generating) return taken
-    return {
-      ...taken,
-      release: (isStillRead) => {
-        taken.release(isStillRead)
-        throw new TypeError('release broke')
-      },
-    }
-  }
-  return engine
-}
 
 describe('KV transfer - two workers over sockets', () => {
   it('a prompt - is computed once, pulled, and released after the acknowledgement', async () => {
