@@ -56,6 +56,22 @@ async function placeOf({ server }: Member): Promise<readonly [string | undefined
   }
 }
 
+/** Resolves after so many heartbeats of the worker at this server. */
+async function beatsAt({ server }: Member, workerId: number, count: number): Promise<number> {
+  const connection = await connect({ servers: [`127.0.0.1:${server.port}`] })
+  try {
+    let beats = 0
+    for await (const _ of connection.subscribe(`baton.beat.${workerId}`, {
+      max: count,
+      timeout: 60_000,
+    }))
+      beats += 1
+    return beats
+  } finally {
+    await connection.close()
+  }
+}
+
 describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - a cluster`, () => {
   it('the leader of the bucket is killed - known workers stay, new ones join', async () => {
     const members = await startCluster(3)
@@ -69,6 +85,27 @@ describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - a clus
     await members.find(({ name }) => name === leader)?.server.kill()
     await discoveryAt(members).register(sampleCard(2))
     await record.until('joined 2')
+    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
+  })
+
+  it('two of three servers are killed, so the bucket has no leader - known workers stay', async () => {
+    const members = await startCluster(3)
+    const [first, second, third] = members as [Member, Member, Member]
+    const worker = discoveryAt([first])
+    await worker.register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    const frontend = discoveryAt([third])
+    await frontend.watch(record)
+    await record.until('joined 1')
+    let told = 0
+    frontend.peers().onTold('test', () => void (told += 1))
+    // The worker's connection moves to the server that is left, which cannot answer for the bucket.
+    await Promise.all([first.server.kill(), second.server.kill()])
+    expect(await beatsAt(third, 1, 12)).toBe(12)
+    await until('a message between frontends arrives', () => {
+      worker.peers().tell('test', null)
+      return told > 0
+    })
     expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
 

@@ -17,7 +17,7 @@ export class NatsPeers implements PeerChannel {
   }
 
   tell(topic: string, body: unknown): void {
-    if (!this.#session.isUp) return
+    if (!this.#session.isConnected) return
     const text = JSON.stringify({ from: this.#self, body })
     this.#session.connection.publish(this.#subject(topic), text)
   }

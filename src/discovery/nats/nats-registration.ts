@@ -54,6 +54,7 @@ export class NatsRegistration implements Registration {
     const registration = new NatsRegistration(options, card)
     await registration.#claim(revision)
     registration.#release = options.session.use({
+      connected: () => registration.#sendBeat(),
       up: () => registration.#onUp(),
       away: () => void (registration.#wasAway = true),
     })
@@ -114,9 +115,10 @@ export class NatsRegistration implements Registration {
     if (this.#beats % this.#options.beatsPerCard === 0) this.#putSoon()
   }
 
+  /** Also while a cluster elects the leader of the bucket: watchers at other servers would take silence for death. */
   #sendBeat(): void {
     const { session, prefix } = this.#options
-    if (session.isUp) session.connection.publish(`${prefix}.beat.${this.#card.workerId}`)
+    if (session.isConnected) session.connection.publish(`${prefix}.beat.${this.#card.workerId}`)
   }
 
   /** The bucket may be new. Workers write at slightly different times. */

@@ -4,8 +4,9 @@
  * connecting ──▶ up ──▶ away ──▶ up …        close ▶ closed, from any state
  *
  * The bucket may be in the server's memory; a restarted server has none and gets a new one. Users of the session are
- * told `up` (each time with a bucket that may be empty) and `away`. The client library is loaded with the first
- * session.
+ * told `connected` when messages can be sent again, `up` (each time with a bucket that may be empty) and `away`. In a
+ * cluster that elects a new leader of the bucket, seconds can pass between `connected` and `up`. The client library is
+ * loaded with the first session.
  */
 import { readFileSync } from 'node:fs'
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
@@ -14,6 +15,8 @@ import { BatonError } from '../../base/index.ts'
 import type { NatsAddress } from './nats-address.ts'
 
 export interface NatsUser {
+  /** Messages can be sent again; the bucket may still be missing. */
+  connected?(): void
   /** The connection and the bucket exist; what was known about the bucket may be outdated. */
   up(): void
   away(why: string): void
@@ -42,6 +45,7 @@ export class NatsSession {
   #connection: NatsConnection | null = null
   #bucket: KV | null = null
   #awaySince: string | null = 'not connected yet'
+  #isConnected = false
   #closed = false
   #endOpening: (why: BatonError) => void = () => undefined
   /** Rejects when the session is closed. */
@@ -53,6 +57,11 @@ export class NatsSession {
     this.#options = options
     // Possibly nothing awaits it.
     this.#closing.catch(() => undefined)
+  }
+
+  /** True while messages can be sent, whether or not the bucket is available. */
+  get isConnected(): boolean {
+    return this.#isConnected
   }
 
   get isUp(): boolean {
@@ -115,6 +124,7 @@ export class NatsSession {
     this.#endOpening(unavailable('the connection was closed'))
     const connection = this.#connection
     this.#connection = null
+    this.#isConnected = false
     this.#bucket = null
     if (connection === null) return
     // The library may wait for a connection that it is about to open again; a process that ends does not.
@@ -134,6 +144,7 @@ export class NatsSession {
         const connection = await connect(await this.#connectOptions())
         if (this.#closed) return await connection.close()
         this.#connection = connection
+        this.#isConnected = true
         void this.#follow(connection)
         await this.#prepare()
         return
@@ -185,8 +196,11 @@ export class NatsSession {
     for await (const status of connection.status()) {
       if (this.#closed) return
       if (status.type === 'disconnect' || status.type === 'staleConnection') {
+        this.#isConnected = false
         this.#away('the connection to NATS was lost')
       } else if (status.type === 'reconnect') {
+        this.#isConnected = true
+        for (const user of this.#users) user.connected?.()
         this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
       }
     }
