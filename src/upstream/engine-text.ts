@@ -13,6 +13,8 @@ import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.t
 export interface EngineTextOptions {
   /** The folder of tokenizer and template. Absent: where the server says its model is. */
   readonly modelPath?: string
+  /** The path on this machine of a model that the server names; absent: the name is used as a path. */
+  readonly localPath?: (named: string) => string
   /** Reads `modelPath`; absent: texts are not compared. */
   readonly loadText?: (modelPath: string) => Promise<ModelText>
   /**
@@ -52,9 +54,10 @@ export async function findText(
   options: EngineTextOptions,
   server: EngineServer,
 ): Promise<EngineText> {
-  const { loadText, modelPath } = options
+  const { loadText, localPath, modelPath } = options
   const { client, dialect, facts } = server
-  const path = modelPath ?? facts.modelPath
+  const named = modelPath ?? facts.modelPath
+  const path = named === undefined ? undefined : (localPath?.(named) ?? named)
   if (loadText === undefined) return { modelPath: path, text: null, remote: null }
   const read = path === undefined ? null : await loadText(path).catch(() => null)
   if (read === null && modelPath === undefined) {
@@ -77,7 +80,8 @@ export async function findText(
         : new BatonError('model.load_failed', message, { cause: thrown })
     }))
   const foreign = async (sample: string) => (await dialect.tokenize?.(client, sample)) ?? null
-  refuseOtherTokenizer(await compareTexts(text, foreign))
+  const source = modelPath === undefined ? `the model at ${path}, which it reports` : '--model'
+  refuseOtherTokenizer(await compareTexts(text, foreign), source)
   return { modelPath: path, text, remote: null }
 }
 

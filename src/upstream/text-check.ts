@@ -130,13 +130,16 @@ export async function compareChats(
   return differing
 }
 
-/** Throws `model.load_failed` when the two differ. */
-export function refuseOtherTokenizer({ compared, differing }: TextCheckResult): void {
+/** Throws `model.load_failed` when the two differ. `source`: where the compared tokenizer is from. */
+export function refuseOtherTokenizer(
+  { compared, differing }: TextCheckResult,
+  source: string,
+): void {
   const [first] = differing
   if (first === undefined) return
   throw new BatonError(
     'model.load_failed',
-    `the engine tokenises ${differing.length} of ${compared} texts differently from --model, for example ${JSON.stringify(first.slice(0, 60))}: give the model that the engine runs`,
+    `the engine tokenises ${differing.length} of ${compared} texts differently from ${source}, for example ${JSON.stringify(first.slice(0, 60))}: give --model with the model that the engine runs`,
   )
 }
 

@@ -1,12 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 /** Engines whose model is on another machine: a gateway forwards requests, a frontend says what it needs. */
-import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ModelPlaces } from '../../src/cli/compose/model-place.ts'
 import { workerIdOf } from '../../src/base/index.ts'
 import type { WorkerCard } from '../../src/request/index.ts'
 import { startGateway } from '../forward/gateway-kit.ts'
+import { local } from './llama-text.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 import type { FakeServer } from './transcripts.ts'
 
@@ -15,10 +17,15 @@ afterEach(async () => {
   for (const end of open.splice(0).toReversed()) await end()
 })
 
+const { tokenizer } = local
+const MODEL = fileURLToPath(new URL('../../models/storyteller/', import.meta.url))
 const ELSEWHERE = '/nowhere/on/this/machine'
 
 /** A vLLM server that reports `root`, and answers chats itself. */
-async function vllm(root: string | null): Promise<FakeServer> {
+async function vllm(
+  root: string | null,
+  tokens: (body: Record<string, unknown>) => Iterable<number> = () => [1, 2, 3],
+): Promise<FakeServer> {
   const model = {
     id: 'm',
     object: 'model',
@@ -26,7 +33,7 @@ async function vllm(root: string | null): Promise<FakeServer> {
     owned_by: 'vllm',
     ...(root === null ? {} : { root }),
   }
-  const server = await fakeServer(({ method, path }) => {
+  const server = await fakeServer(({ method, path, body }) => {
     if (path === '/v1/models') return jsonResponse(200, { data: [model] })
     if (path === '/health') return responseOf('vllm', 'get_health')
     if (path === '/version') return responseOf('vllm', 'get_version')
@@ -34,7 +41,10 @@ async function vllm(root: string | null): Promise<FakeServer> {
     if (method === 'POST' && path === '/v1/chat/completions') {
       return eventResponse([{ choices: [{ delta: { content: 'own words' } }] }, 'data: [DONE]'])
     }
-    if (method === 'POST' && path === '/tokenize') return jsonResponse(200, { tokens: [1, 2, 3] })
+    if (method === 'POST' && path === '/tokenize') {
+      const asked = JSON.parse(Buffer.from(body, 'latin1').toString()) as Record<string, unknown>
+      return jsonResponse(200, { tokens: [...tokens(asked)] })
+    }
     return undefined
   })
   open.push(() => server.close())
@@ -72,6 +82,32 @@ describe('a gateway without the model of its engine', () => {
       200,
       expect.stringContaining('[1,2,3]'),
     ])
+  })
+
+  it('a name on the Hugging Face hub - its files are read from the cache on this machine', async () => {
+    const hub = mkdtempSync(join(tmpdir(), 'baton-hub-'))
+    open.push(() => rmSync(hub, { recursive: true, force: true }))
+    vi.stubEnv('HF_HUB_CACHE', hub)
+    open.push(() => vi.unstubAllEnvs())
+    const snapshot = join(hub, 'models--org--name', 'snapshots', '0f3a')
+    mkdirSync(snapshot, { recursive: true })
+    for (const file of ['tokenizer.json', 'tokenizer_config.json', 'config.json']) {
+      symlinkSync(join(MODEL, file), join(snapshot, file))
+    }
+    const engine = await vllm('org/name', ({ prompt }) =>
+      typeof prompt === 'string' ? tokenizer.encode(prompt, { special: true }) : [1, 2, 3],
+    )
+    const { url } = await gateway([engine])
+    expect(await post(url, '/tokenize', '{"model":"m","prompt":"hi"}')).toEqual([
+      200,
+      expect.stringContaining(JSON.stringify([...tokenizer.encode('hi', { special: true })])),
+    ])
+    // Baton has compared the tokenizers and sends token ids.
+    await post(url, '/v1/chat/completions', '{"messages":[{"role":"user","content":"hi"}]}')
+    const routes = engine.seen.map(({ path }) => path)
+    expect(routes).toContain('/tokenize')
+    expect(routes).toContain('/v1/completions')
+    expect(routes).not.toContain('/v1/chat/completions')
   })
 
   it('an unknown model - is refused by Baton', async () => {

@@ -7,7 +7,13 @@ import { access } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
-import { fetchText, loadModelText, modelTextDigest, TextCacheFault } from '../../host/index.ts'
+import {
+  fetchText,
+  loadModelText,
+  localModelPath,
+  modelTextDigest,
+  TextCacheFault,
+} from '../../host/index.ts'
 import type { LoadedModelText, TextSource } from '../../host/index.ts'
 import { WorkerConversation } from '../../network/index.ts'
 import { makeProcessFolder } from '../../os/index.ts'
@@ -84,7 +90,7 @@ export class ModelPlaces {
     const { isShippedModel, model } = this.#options.config
     const places = [
       ...(modelPath === undefined ? [] : [modelPath]),
-      ...(modelPath === undefined || !isShippedModel ? [model] : []),
+      ...(modelPath === undefined || !isShippedModel ? [localModelPath(model)] : []),
     ]
     let wrong: string | null = null
     for (const path of places) {

@@ -6,7 +6,13 @@ import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Engine } from '../../engine/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
-import { createLogger, HostedWorker, loadModelText, workerLog } from '../../host/index.ts'
+import {
+  createLogger,
+  HostedWorker,
+  loadModelText,
+  localModelPath,
+  workerLog,
+} from '../../host/index.ts'
 import type { LoadedModelText } from '../../host/index.ts'
 import type { LocalRequestPlane } from '../../network/index.ts'
 import { osClock } from '../../os/index.ts'
@@ -317,6 +323,7 @@ function engineOptions(
   const { model, isShippedModel, servedModelName, slotSavePath } = config
   return {
     clock: osClock,
+    localPath: localModelPath,
     loadText,
     client: clientOptions(config),
     ...(isShippedModel ? {} : { modelPath: model }),

@@ -10,6 +10,7 @@ import path from 'node:path'
 import { BatonError } from '../../base/index.ts'
 import { modelTextFromGguf, modelTextFromHuggingFace, readGgufMetadata } from '../../text/index.ts'
 import type { GgufMetadata, ModelText } from '../../text/index.ts'
+import { hubNameOf } from './hub-cache.ts'
 
 export interface LoadedModelText extends ModelText {
   /** For display and `/v1/models`: the name in the model's metadata, otherwise the name of the file or folder. */
@@ -46,7 +47,7 @@ async function loadAt(modelPath: string): Promise<LoadedModelText> {
   const gguf = await smallestGguf(modelPath, names)
   if (names.includes('tokenizer.json')) {
     const text = await loadFolder(modelPath)
-    const name = path.basename(path.resolve(modelPath))
+    const name = hubNameOf(modelPath) ?? path.basename(path.resolve(modelPath))
     return { ...text, name, kind: 'hugging-face', ggufPath: gguf }
   }
   if (gguf !== null) return loadGguf(gguf)
