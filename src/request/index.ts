@@ -21,6 +21,8 @@ export type {
   ForwardHead,
   ForwardSink,
 } from './forwarded-request.ts'
+export { asShown, engineAnswerOf, isShown, withEngineAnswer } from './engine-answer.ts'
+export type { EngineAnswer } from './engine-answer.ts'
 export { canForward, takesSalts, withFields } from './forwarded-request.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'

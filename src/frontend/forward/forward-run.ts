@@ -10,9 +10,10 @@
  */
 import { freeOwned, parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
-import { usageOf } from '../../request/index.ts'
+import { engineAnswerOf, isShown, usageOf } from '../../request/index.ts'
 import type {
   Chunk,
+  EngineAnswer,
   ForwardedRequest,
   ForwardFlow,
   ForwardHead,
@@ -248,13 +249,22 @@ export class ForwardRun implements ReplySink, ForwardSink {
   }
 
   #fail(error: BatonError): void {
+    const answer = this.#isDecided ? null : engineAnswerOf(error)
+    if (answer !== null) this.#refuse(answer)
     const staged = inStage(error, this.#isDecided ? 'decode' : 'route')
     if (this.#isDecided) this.#breakOff(staged)
     // Output that was generated for a disconnected client counts all the same.
     this.#end(staged, this.#pieces > 0 ? this.#estimate : null)
   }
 
+  /** The engine's own words. */
+  #refuse({ status, headers, body }: EngineAnswer): void {
+    this.#status = status
+    this.#decide({ status, headers, body: Uint8Array.from(body, byteOf) })
+  }
+
   #breakOff(error: BatonError): void {
+    if (isShown(error)) return
     if (this.#isEvents && error.code !== 'request.cancelled') {
       this.#stream?.write(this.#options.forward.errorEvent(error))
       this.#stream?.end()
@@ -278,3 +288,5 @@ function lostWorker(error: BatonError): WorkerId | undefined {
   const { workerId } = error.data
   return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined
 }
+
+const byteOf = (character: string): number => character.charCodeAt(0)

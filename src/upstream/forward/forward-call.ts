@@ -5,7 +5,7 @@
  * successful answer are never rewritten.
  */
 import type { BatonError } from '../../base/index.ts'
-import { finishChunk } from '../../request/index.ts'
+import { asShown, finishChunk, withEngineAnswer } from '../../request/index.ts'
 import type {
   ForwardedRequest,
   ForwardHead,
@@ -22,6 +22,7 @@ import type {
 } from '../client/upstream-client.ts'
 import { errorOfResponse, redirected } from '../dialects/upstream-error.ts'
 import { EventCutter } from './event-cutter.ts'
+import { dataOf, reportsFailure } from './reported-failure.ts'
 import { hiddenFailure, hiddenFault, hiddenRefusal, shownHeaders } from './shown-answer.ts'
 import { UsageOfEvents, usageOfWhole, UsageTail } from './usage-tail.ts'
 
@@ -51,6 +52,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   /** True: the current text is sent together with the end. */
   #isLast = false
   #cutter: EventCutter | null = null
+  /** The error event that the client has read. */
+  #failure: BatonError | null = null
 
   constructor(forward: ForwardedRequest, sink: ReplySink) {
     this.#forward = forward
@@ -118,7 +121,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     else {
       this.#isLast = true
       this.#cutter?.end()
-      this.#finish(this.#usage?.usage() ?? null)
+      if (this.#failure === null) this.#finish(this.#usage?.usage() ?? null)
+      else this.onError(this.#failure)
     }
   }
 
@@ -126,7 +130,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#arrived()
     if (this.#state === 'ended') return
     this.#state = 'ended'
-    this.#sink.onError(error)
+    this.#sink.onError(this.#failure ?? error)
   }
 
   /** The engine has received the request, so KV that waits for it elsewhere is released. */
@@ -169,9 +173,12 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#forward.sink.onBytes(text, !this.#isLast)
   }
 
+  /** The answer counts as failed, whatever follows. */
   #passFailure(event: string): void {
-    const error = hiddenFailure(event)
-    this.#pass(error === null ? event : this.#forward.errorEvent(error))
+    const hidden = hiddenFailure(event)
+    this.#pass(hidden === null ? event : this.#forward.errorEvent(hidden))
+    const text = Buffer.from(dataOf(event), 'latin1').toString('utf8')
+    this.#failure ??= asShown(hidden ?? errorOfResponse(500, text))
   }
 
   #collect(text: string): void {
@@ -198,17 +205,29 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
       this.#tellSent()
       this.#forward.sink.onWhole(head, isAsciiText(text) ? text : Buffer.from(text, 'latin1'))
       this.#sink.onToken(0)
-      this.#finish(usageOfWhole(text))
+      if (reportsFailure(text)) this.onError(asShown(errorOfResponse(500, text)))
+      else this.#finish(usageOfWhole(text))
       return
     }
-    const body = Buffer.from(text, 'latin1')
-    const error = this.#refusalOf(status, body)
-    if (error !== null) {
-      this.onError(error)
+    this.#endRefused(head, Buffer.from(text, 'latin1'))
+  }
+
+  /** A refusal that may be shown is shown unchanged, and counts as an error all the same. */
+  #endRefused(head: ForwardHead, body: Buffer): void {
+    const { status } = head
+    const hidden = this.#refusalOf(status, body)
+    if (hidden !== null) {
+      this.onError(hidden)
+      return
+    }
+    const error = errorOfResponse(status, body.toString('utf8'))
+    // Another engine may not fail. If there is none, the client gets this answer.
+    if (isEngineFailure(status)) {
+      this.onError(withEngineAnswer(error, { ...head, body: body.toString('latin1') }))
       return
     }
     this.#forward.sink.onWhole(head, body)
-    this.#finish(null)
+    this.onError(asShown(error))
   }
 
   /** Null: the answer is passed on unchanged. */
@@ -233,6 +252,11 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
       }),
     )
   }
+}
+
+/** Not 501: the engine does not have the endpoint. */
+function isEngineFailure(status: number): boolean {
+  return status >= 500 && status !== 501
 }
 
 const COLON = 0x3a
