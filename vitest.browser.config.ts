@@ -5,8 +5,9 @@ export default defineConfig({
   test: {
     include: ['test/browser/**/*.browser.ts'],
     globalSetup: ['test/bundle-setup.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 50_000, interval: 50 } },
     pool: 'forks',
     fileParallelism: false,
     disableConsoleIntercept: true,

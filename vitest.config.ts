@@ -26,8 +26,10 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, '**/*.system.test.ts'],
     // Tests that start processes run the bundle; it is made once, when a source is newer.
     globalSetup: ['test/bundle-setup.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 90_000,
+    // A passing test needs a small part of these times; on a busy machine it may need much more than usual.
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
+    expect: { poll: { timeout: 50_000, interval: 20 } },
     pool: 'forks',
     sequence: { sequencer: LongFirst },
     // Half of the time of 170 files went into starting a process and loading the rooms for each of them.

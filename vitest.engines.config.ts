@@ -7,6 +7,7 @@ export default defineConfig({
     globalSetup: ['test/bundle-setup.ts'],
     testTimeout: 120_000,
     hookTimeout: 900_000,
+    expect: { poll: { timeout: 50_000, interval: 50 } },
     pool: 'forks',
     fileParallelism: false,
     disableConsoleIntercept: true,

@@ -183,7 +183,7 @@ describe('role: auto', () => {
       'it is a prefill worker',
       async () => (await roles()).join() === 'decode,prefill,prefill',
     )
-    expect(server.printed()).toContain('a test')
+    await expect.poll(server.printed).toContain('a test')
     const changed = (await workersAt(server.url)).find(
       ({ role, worker_id: id }) => role === 'prefill' && id !== fixed?.worker_id,
     )

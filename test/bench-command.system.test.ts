@@ -16,7 +16,7 @@ describe('baton bench, baton profile', () => {
   let server: RunningServer
   beforeAll(async () => {
     server = await startServer(['--engine', 'sim', '--aggregated', '1', '--in-process'])
-  }, 60_000)
+  })
   afterAll(() => server.stop())
 
   it('a workload on a live server, direct and routed - same kind of report, and prompts that no cache has', async () => {
@@ -33,7 +33,7 @@ describe('baton bench, baton profile', () => {
       expect(report.outputTokens).toBeGreaterThan(12)
     }
     expect(readFileSync(at('bench.html'), 'utf8')).toContain('routed http')
-  }, 60_000)
+  })
 
   it('consecutive loads on a server - only a repeated load finds cached prompts', async () => {
     const reuseOf = async (...args: string[]): Promise<number> => {
@@ -47,7 +47,7 @@ describe('baton bench, baton profile', () => {
     expect(await reuseOf('workload:mix,requests=3,rate=50,input=64,output=2')).toBe(0)
     expect(await reuseOf(load, '--seed', '1')).toBe(0)
     expect(await reuseOf(load)).toBeGreaterThan(0.5)
-  }, 60_000)
+  })
 
   it('clients that disconnect or read slowly - are not counted as server failures', async () => {
     const load = ['workload:random,requests=12,rate=40,input=64,output=20', '--json', '-']
@@ -66,7 +66,7 @@ describe('baton bench, baton profile', () => {
     const { completed, failed } = runs[0]!.report
     expect(Object.keys(failed)).toEqual(['request.cancelled'])
     expect(completed + failed['request.cancelled']!).toBe(12)
-  }, 60_000)
+  })
 
   it('profile - writes a timing file that replay accepts', async () => {
     const probes = ['--max-prompt', '256', '--max-batch', '2', '--repeats', '1', '--quiet']
@@ -83,7 +83,7 @@ describe('baton bench, baton profile', () => {
     const again = ['profile', server.url, ...probes, '--seed', String(seed)]
     const refused = await baton(...again).catch((error: unknown) => error)
     expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('in its cache') })
-  }, 60_000)
+  })
 
   it('profile --chat - prompts of words have about the wanted number of tokens', async () => {
     const probes = ['--max-prompt', '256', '--max-batch', '1', '--repeats', '1', '--quiet']
@@ -95,7 +95,7 @@ describe('baton bench, baton profile', () => {
     expect(prefill.map(({ tokens }) => tokens)).toContain(256)
     expect(prefill.every(({ ttftMs, cachedTokens }) => ttftMs > 0 && cachedTokens < 64)).toBe(true)
     expect(timing.decode[0]).toBeGreaterThan(0)
-  }, 60_000)
+  })
 
   it('profile - measures prompts up to the longest that the server accepts', async () => {
     const probes = ['--max-prompt', '65536', '--max-batch', '1', '--repeats', '1']
@@ -107,7 +107,7 @@ describe('baton bench, baton profile', () => {
       prefill: { tokens: number }[]
     }
     expect(prefill.length).toBeGreaterThan(3)
-  }, 60_000)
+  })
 
   it('profile - keeps what it measured if the server answers 500 to long prompts and many requests', async () => {
     let underWay = 0
@@ -155,7 +155,7 @@ describe('baton bench, baton profile', () => {
       between.closeAllConnections()
       between.close()
     }
-  }, 60_000)
+  })
 
   it('no server, or an unknown model - one line and exit code 1', async () => {
     const failed = await baton('bench', 'http://127.0.0.1:1').catch((error: unknown) => error)
@@ -169,5 +169,5 @@ describe('baton bench, baton profile', () => {
       exitCode: 1,
       stdout: expect.stringContaining('request.not_found'),
     })
-  }, 60_000)
+  })
 })

@@ -24,7 +24,7 @@ describe('baton compare, baton plan', () => {
     expect(stdout).toContain('The requests are those of the file with every seed')
     const made = await baton('compare', 'workload:random,requests=12', ...lines)
     expect(made.stdout).not.toContain('those of the file')
-  }, 60_000)
+  })
 
   it('policies × fleets over seeds - the report has paired differences to the first one', async () => {
     const load = ['workload:shared-prefix,requests=80,rate=10', '--seeds', '2', '--json', '-']
@@ -78,7 +78,7 @@ describe('baton compare, baton plan', () => {
       for (const { report } of runs[i]!) expect(report.workers.length).toBeGreaterThan(size)
     // With a trace from a file the seed only determines the deaths.
     expect(runs[1]![0]!.report.migrations).not.toBe(runs[1]![1]!.report.migrations)
-  }, 60_000)
+  })
 
   it('plan - prints the cheapest fleet and its confidence, or exits with 1 if there is none', async () => {
     const load = ['plan', 'workload:random,requests=40,rate=40,input=2000', '--tpot', '40']
@@ -147,7 +147,7 @@ describe('baton compare, baton plan', () => {
     child.stdin.end(`${JSON.stringify(cell)}\n`)
     await once(child, 'close')
     expect(printed).toBe('')
-  }, 60_000)
+  })
 
   it.each([
     [['compare', 'workload:chat', '--policy', 'tea'], 'mode'],
@@ -167,6 +167,5 @@ describe('baton compare, baton plan', () => {
     async (args, what) => {
       await expectRefused(args, what)
     },
-    30_000,
   )
 })

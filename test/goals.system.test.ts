@@ -25,7 +25,7 @@ beforeAll(async () => {
     }),
   )
   server = await startServer(['--engine', 'sim', '--aggregated', '2', '--router-config', config])
-}, 60_000)
+})
 
 afterAll(async () => {
   await server.stop()

@@ -11,7 +11,6 @@ import { freePort } from './free-port.ts'
 import { startBaton } from './running-server.ts'
 import type { RunningBaton } from './running-server.ts'
 
-const SOON = { timeout: 20_000, interval: 50 }
 const tls = (name: string): string =>
   fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
 
@@ -82,21 +81,21 @@ describe('baton worker - differs from the other workers of its model', () => {
     const folder = fleetFolder()
     const first = await startWorker(folder)
     const { url, printed } = await startFrontend(folder)
-    await expect.poll(async () => (await healthOf(url)).status, SOON).toBe('healthy')
+    await expect.poll(async () => (await healthOf(url)).status).toBe('healthy')
     const other = await startWorker(folder, ['--sim-block-size', '32'])
     await expect
-      .poll(async () => (await healthOf(url)).models[0]?.refused?.map(({ pid }) => pid), SOON)
+      .poll(async () => (await healthOf(url)).models[0]?.refused?.map(({ pid }) => pid))
       .toEqual([other.process.pid])
     const health = await healthOf(url)
     expect(health.models[0]?.workers.map(({ pid }) => pid)).toEqual([first.process.pid])
     expect(health.warnings.join()).toContain('block size 32 instead of 16')
-    expect(printed()).toContain('block size 32 instead of 16')
-    await expect.poll(other.printed, SOON).toContain('block size 32 instead of 16')
+    await expect.poll(printed).toContain('block size 32 instead of 16')
+    await expect.poll(other.printed).toContain('block size 32 instead of 16')
     first.process.kill('SIGTERM')
     await expect
-      .poll(async () => (await healthOf(url)).models[0]?.workers.map(({ pid }) => pid), SOON)
+      .poll(async () => (await healthOf(url)).models[0]?.workers.map(({ pid }) => pid))
       .toEqual([other.process.pid])
-    await expect.poll(async () => (await complete(url)).status, SOON).toBe(200)
+    await expect.poll(async () => (await complete(url)).status).toBe(200)
   })
 })
 
@@ -116,13 +115,13 @@ describe('baton frontend - workers found by their addresses', () => {
         .flatMap((model) => model.workers.map(({ pid }) => pid))
         .toSorted((a, b) => a - b)
     await expect
-      .poll(pids, SOON)
+      .poll(pids)
       .toEqual(workers.map(({ process }) => process.pid ?? 0).toSorted((a, b) => a - b))
     expect((await complete(url)).status).toBe(200)
     workers[0]?.process.kill('SIGTERM')
-    await expect.poll(pids, SOON).toEqual([workers[1]?.process.pid])
+    await expect.poll(pids).toEqual([workers[1]?.process.pid])
     workers[1]?.process.kill('SIGKILL')
-    await expect.poll(async () => (await healthOf(url)).status, SOON).toBe('not_ready')
+    await expect.poll(async () => (await healthOf(url)).status).toBe('not_ready')
   })
 })
 
@@ -141,27 +140,27 @@ describe('baton frontend - a model without workers', () => {
     const workers = await Promise.all(
       ['a', 'b'].map((name) => startWorker(folder, ['--served-model-name', name])),
     )
-    await expect.poll(async () => (await complete(url, { model: 'a' })).status, SOON).toBe(200)
-    await expect.poll(async () => (await complete(url, { model: 'b' })).status, SOON).toBe(200)
+    await expect.poll(async () => (await complete(url, { model: 'a' })).status).toBe(200)
+    await expect.poll(async () => (await complete(url, { model: 'b' })).status).toBe(200)
     expect((await complete(url)).status).toBe(400)
     workers[0]?.process.kill('SIGTERM')
-    await expect.poll(async () => (await complete(url, { model: 'a' })).status, SOON).toBe(404)
+    await expect.poll(async () => (await complete(url, { model: 'a' })).status).toBe(404)
     expect((await complete(url)).status).toBe(200)
-    expect(printed()).toContain('model forgotten')
+    await expect.poll(printed).toContain('model forgotten')
   })
 
   it('kill -9 of all workers - /health is unhealthy as soon as requests fail', async () => {
     const folder = fleetFolder()
     const workers = await Promise.all([startWorker(folder), startWorker(folder)])
     const { url, printed } = await startFrontend(folder, ['--migration-limit', '0'])
-    await expect.poll(async () => (await healthOf(url)).models[0]?.workers.length, SOON).toBe(2)
+    await expect.poll(async () => (await healthOf(url)).models[0]?.workers.length).toBe(2)
     for (const worker of workers) worker.process.kill('SIGKILL')
     let isRefused = false
     while (!isRefused) {
       isRefused = (await complete(url)).status === 503
       if (isRefused) expect((await healthOf(url)).status).toBe('not_ready')
     }
-    await expect.poll(printed, SOON).toContain('worker is gone: process-died')
+    await expect.poll(printed).toContain('worker is gone: process-died')
   })
 })
 
@@ -205,7 +204,7 @@ describe('baton frontend - readiness requires an authenticated connection', () =
     const secret = (text: string) => (text === '' ? {} : { BATON_WIRE_SECRET: text })
     const worker = await startWorker(folder, workerArgs, secret(workerSecret))
     const { url, printed } = await startFrontend(folder, frontendArgs, secret(frontendSecret))
-    await expect.poll(async () => (await healthOf(url)).message, SOON).toMatch(cause)
+    await expect.poll(async () => (await healthOf(url)).message).toMatch(cause)
     const health = await healthOf(url)
     expect([health.status, health.warnings.join()]).toMatchObject([
       'not_ready',
@@ -213,7 +212,7 @@ describe('baton frontend - readiness requires an authenticated connection', () =
     ])
     const ready = await fetch(`${url}/ready`)
     expect([ready.status, await ready.text()]).toMatchObject([503, expect.stringMatching(cause)])
-    expect(printed()).toMatch(cause)
-    await expect.poll(worker.printed, SOON).toMatch(cause)
+    await expect.poll(printed).toMatch(cause)
+    await expect.poll(worker.printed).toMatch(cause)
   })
 })

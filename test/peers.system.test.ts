@@ -20,7 +20,7 @@ function newFolder(): string {
 }
 
 async function startWorker(where: readonly string[]): Promise<void> {
-  const args = ['worker', ...where, '--engine', 'sim', '--sim-speedup', '1']
+  const args = ['worker', ...where, '--engine', 'sim', '--sim-speedup', '0.2']
   const worker = await startBaton(args, /ready/)
   onTestFinished(() => void worker.process.kill('SIGKILL'))
 }

@@ -41,7 +41,7 @@ describe('baton workload, baton replay', () => {
     }
     expect(result.report).toMatchObject({ requests: 60, violations: [] })
     expect(readFileSync(at('one-requests.jsonl'), 'utf8').trim().split('\n')).toHaveLength(60)
-  }, 60_000)
+  })
 
   it('--config - the fleet of baton.yaml is simulated', async () => {
     const yaml =
@@ -72,7 +72,7 @@ describe('baton workload, baton replay', () => {
     }
     expect(fleet.workers).toMatchObject([{ mode: 'agg', count: 2 }])
     expect(result.report.requests).toBe(7)
-  }, 60_000)
+  })
 
   it('upstreams and engine pace of baton.yaml - set the number and speed of the simulated workers', async () => {
     const pace =
@@ -110,7 +110,7 @@ describe('baton workload, baton replay', () => {
         stderr: expect.stringContaining('the number of servers'),
       })
     }
-  }, 60_000)
+  })
 
   it('a fleet that answers no request - is reported in one line with exit code 1', async () => {
     const direct = ['replay', 'workload:random,requests=2', '--router-mode', 'direct']
@@ -139,7 +139,7 @@ describe('baton workload, baton replay', () => {
         ) as string,
       })
     }
-  }, 60_000)
+  })
 
   it('--router-kv-events false - gives another result only when workers evict blocks', async () => {
     const replay = async (events: string, ...fleet: string[]): Promise<unknown> => {
@@ -152,7 +152,7 @@ describe('baton workload, baton replay', () => {
     expect(await replay('false')).toEqual(await replay('true'))
     const small = ['--sim-blocks', '2000']
     expect(await replay('false', ...small)).not.toEqual(await replay('true', ...small))
-  }, 60_000)
+  })
 
   it('--auto-roles - decode workers become prefill workers as in a real fleet', async () => {
     const load = 'workload:random,requests=600,rate=14,input=4000,output=20'
@@ -167,7 +167,7 @@ describe('baton workload, baton replay', () => {
     const before = 'prefill decode decode decode decode'
     expect(await modesOf()).toBe(before)
     expect(await modesOf('--auto-roles')).toBe(`${before} prefill`)
-  }, 60_000)
+  })
 
   it('--timing - accepts the two formats of the documentation', async () => {
     const docs = readFileSync(new URL('../docs/laboratory.md', import.meta.url), 'utf8')
@@ -179,7 +179,7 @@ describe('baton workload, baton replay', () => {
       const { stdout } = await baton('replay', load, '--timing', 'form.json')
       expect(stdout).toContain('completed 9')
     }
-  }, 30_000)
+  })
 
   it("hash_ids of blocks larger than the engine's - keep the prompt length", async () => {
     const line = { timestamp: 0, input_length: 5000, output_length: 2, hash_ids: [1, 2, 3] }
@@ -187,7 +187,7 @@ describe('baton workload, baton replay', () => {
     const { stdout } = await baton('replay', 'large.jsonl', '--block-size', '2048', '--json', '-')
     const { run: result } = JSON.parse(stdout) as { run: { report: { promptTokens: number } } }
     expect(result.report.promptTokens).toBe(5000)
-  }, 30_000)
+  })
 
   it('a compressed trace of another tool - is read, and missing data is reported', async () => {
     const row = { timestamp: null, delay: 0, input_length: 64, output_length: 2, hash_ids: [1, 2] }
@@ -198,7 +198,7 @@ describe('baton workload, baton replay', () => {
     expect(stdout).toContain('3 prompts have more hash_ids than blocks')
     const fitting = await baton('replay', 'other.jsonl.gz', '--block-size=32', '--concurrency=1')
     expect(fitting.stdout).not.toMatch(/same time|block-size/)
-  }, 30_000)
+  })
 
   it.each([
     [['replay', 'nowhere.jsonl'], 'trace nowhere.jsonl: not readable'],
@@ -245,6 +245,5 @@ describe('baton workload, baton replay', () => {
       for (const [name, text] of WRONG_FAULTS) writeFileSync(at(`${name}.yaml`), text)
       await expectRefused(args, what)
     },
-    30_000,
   )
 })

@@ -19,7 +19,7 @@ beforeAll(async () => {
   const fleet = ['--aggregated', '2', '--discovery-dir', folder]
   server = await startServer(['--engine', 'sim', '--sim-speedup', '0', ...fleet])
   ends.push(() => server.stop())
-}, 60_000)
+})
 
 afterAll(async () => {
   for (const end of ends.toReversed()) await end()

@@ -162,7 +162,7 @@ describe('baton serve - start and shutdown', () => {
     clearInterval(presses)
     const events = await reply.text()
     expect(events).toMatch(/\ndata: \{"error":[^\n]*shut down[^\n]*\n/)
-    await expect.poll(() => server.workerPids.filter(isAlive), { timeout: 10_000 }).toEqual([])
+    await expect.poll(() => server.workerPids.filter(isAlive)).toEqual([])
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(folderPrefix))).toEqual([])
   })
 
@@ -177,7 +177,7 @@ describe('baton serve - start and shutdown', () => {
   it('a killed parent - its workers exit too', async () => {
     const server = await startServer(['--engine', 'sim'])
     server.process.kill('SIGKILL')
-    await expect.poll(() => server.workerPids.filter(isAlive), { timeout: 10_000 }).toEqual([])
+    await expect.poll(() => server.workerPids.filter(isAlive)).toEqual([])
   })
 
   it('a worker that dies - is reported and replaced, and requests are served', async () => {
@@ -188,9 +188,7 @@ describe('baton serve - start and shutdown', () => {
       .poll(() => server.printed())
       .toMatch(/worker aggregated 1 \(pid \d+\) died: SIGKILL/)
     await expect
-      .poll(async () => (await chat(server, { ...hello, max_tokens: 2 })).status, {
-        timeout: 20_000,
-      })
+      .poll(async () => (await chat(server, { ...hello, max_tokens: 2 })).status)
       .toBe(200)
   })
 

@@ -96,7 +96,7 @@ describe('traces of baton serve at an OTLP receiver', () => {
       OTEL_SERVICE_NAME: 'acme',
       OTEL_BSP_SCHEDULE_DELAY: '50',
     })
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await server.stop()

@@ -1,5 +1,5 @@
 /** Waits for a condition that other processes or sockets bring about; on timeout the error names the condition. */
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 50_000
 const PAUSE_MS = 5
 
 export async function until(

@@ -92,8 +92,8 @@ describe('baton serve --engine ./mine.js', () => {
           const reply = await chat(server.url, 'parrot')
           expect(reply.choices[0]?.message.content).toBe('ah ah ah ')
         }
-        expect(server.printed()).toContain('stray rejection')
-        expect(server.printed()).toContain('unhandled error of the engine')
+        await expect.poll(server.printed).toContain('stray rejection')
+        await expect.poll(server.printed).toContain('unhandled error of the engine')
         expect(server.printed()).not.toContain('internal error')
         expect(server.printed()).not.toMatch(/worker .* (died|ended)/)
       } finally {

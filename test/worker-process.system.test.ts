@@ -250,14 +250,15 @@ describe('worker process - startup', () => {
 describe('worker process - shutdown', () => {
   it('SIGINT with requests in flight - they complete, although discovery has forgotten the worker', async () => {
     const { worker, view, card } = await scene({ worker: { shutdown: { routerGraceMs: 200 } } })
-    const sent = view.send(card, { extra: slow, stop: { maxTokens: 10 } })
+    // It takes three seconds, so that it still runs when the view has noticed.
+    const sent = view.send(card, { extra: slow, stop: { maxTokens: 30 } })
     await sent.firstToken
     worker.child.kill('SIGINT')
     await until('left', () => view.left.length === 1)
     expect(view.left).toEqual(['closed'])
     expect(sent.outcome).toBe('')
     expect(await sent.ended).toBe('length')
-    expect(sent.tokens).toBe(10)
+    expect(sent.tokens).toBe(30)
     expect(await worker.ended).toBe(0)
     expect(worker.stages()).toEqual([
       'unregister completed',

@@ -63,7 +63,7 @@ export class DiscoveryRecord implements DiscoveryObserver {
   }
 
   /** Rejects when the entry is missing after `timeoutMs`. */
-  async until(what: string, timeoutMs = 10_000): Promise<void> {
+  async until(what: string, timeoutMs = 50_000): Promise<void> {
     const endMs = Date.now() + timeoutMs
     while (!this.told.some((line) => line.includes(what))) {
       const leftMs = endMs - Date.now()

@@ -107,7 +107,7 @@ describe.runIf(HAS_SQLITE)('background responses after a restart', () => {
       // A frontend without a heartbeat for 15 s counts as dead; until then another frontend may still compute the
       // response.
       await expect
-        .poll(() => clientOf(second).responses.retrieve(id), { timeout: 40_000, interval: 500 })
+        .poll(() => clientOf(second).responses.retrieve(id), { timeout: 100_000, interval: 500 })
         .toMatchObject({ status: 'failed' })
     } finally {
       await second.stop()

@@ -5,7 +5,6 @@ import { openConsole } from './open-console.ts'
 import type { OpenConsole } from './open-console.ts'
 
 const path = chromiumPath()
-const SOON = { timeout: 20_000, interval: 50 }
 
 /** A node of Chromium's accessibility tree. */
 interface Told {
@@ -187,7 +186,7 @@ describe.skipIf(path === null)('keyboard and screen reader access to the console
     await open(page, 'fleet', 'table')
     await page.getByRole('link', { name: 'Chat' }).focus()
     await page.keyboard.press('Enter')
-    await expect.poll(() => page.title(), SOON).toBe('Baton: Chat')
+    await expect.poll(() => page.title()).toBe('Baton: Chat')
     expect(await page.evaluate('document.activeElement.id')).toBe('main')
     expect(await page.locator('nav [aria-current=page]').textContent()).toBe('Chat')
     await page.keyboard.press('Tab')
@@ -202,7 +201,7 @@ describe.skipIf(path === null)('keyboard and screen reader access to the console
     const headers = { 'content-type': 'application/json' }
     const body = JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 })
     await fetch(`${opened.server.url}/v1/completions`, { method: 'POST', headers, body })
-    await expect.poll(() => total.textContent(), SOON).not.toBe(before)
+    await expect.poll(() => total.textContent()).not.toBe(before)
     expect(await page.evaluate('window.cells.every((cell) => cell.isConnected)')).toBe(true)
   })
 
@@ -212,13 +211,13 @@ describe.skipIf(path === null)('keyboard and screen reader access to the console
     const name = (await drain.getAttribute('aria-label')) ?? ''
     await drain.focus()
     await page.evaluate(`window.button = document.activeElement`)
-    await expect.poll(() => page.evaluate('window.button.isConnected'), SOON).toBe(false)
+    await expect.poll(() => page.evaluate('window.button.isConnected')).toBe(false)
     expect((await focused()).text).toBe(name)
     await page.keyboard.press('Enter')
     const worker = name.replace('drain ', '')
-    await expect.poll(async () => (await focused()).text, SOON).toBe(`resume ${worker}`)
+    await expect.poll(async () => (await focused()).text).toBe(`resume ${worker}`)
     await page.keyboard.press('Enter')
-    await expect.poll(async () => (await focused()).text, SOON).toBe(`drain ${worker}`)
+    await expect.poll(async () => (await focused()).text).toBe(`drain ${worker}`)
   })
 
   it('an answer - is announced when it is complete', async () => {

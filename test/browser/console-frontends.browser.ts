@@ -5,7 +5,6 @@ import { openConsole } from './open-console.ts'
 import type { OpenConsole } from './open-console.ts'
 
 const path = chromiumPath()
-const SOON = { timeout: 20_000, interval: 100 }
 const REQUESTS = 30
 
 describe.skipIf(path === null)('the console with two frontends behind one port', () => {
@@ -38,10 +37,10 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
   it('fleet - shows two frontends and the sum of their requests', async () => {
     await page.goto(opened.server.url)
     const frontends = page.locator('.figures div', { hasText: 'Frontends' })
-    await expect.poll(() => frontends.locator('dd').textContent(), SOON).toContain('2')
+    await expect.poll(() => frontends.locator('dd').textContent()).toContain('2')
     await Promise.all(Array.from({ length: REQUESTS }, (_, i) => complete(`both-${i}`)))
     const all = page.locator('dd', { hasText: 'in total' })
-    await expect.poll(() => all.textContent(), SOON).toContain(`${REQUESTS} in total`)
+    await expect.poll(() => all.textContent()).toContain(`${REQUESTS} in total`)
     const shares = await servedBy()
     expect(shares.reduce((sum, share) => sum + share, 0)).toBe(REQUESTS)
     expect(shares.filter((share) => share > 0).length).toBe(2)
@@ -50,7 +49,7 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
   it('requests - the list has those of both frontends, and each leads to its phases and decision', async () => {
     await page.getByRole('link', { name: 'Requests', exact: true }).click()
     const rows = page.locator('tbody tr')
-    await expect.poll(() => rows.count(), SOON).toBe(REQUESTS)
+    await expect.poll(() => rows.count()).toBe(REQUESTS)
     // One by one: whichever frontend the page asks, the other one routed some of the requests.
     for (const i of [0, 7, 14, 21, 29]) {
       await page.goto(`${opened.server.url}/#/requests/both-${i}`)
@@ -66,14 +65,14 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
     for (let turn = 1; turn <= 4; turn++) {
       await page.getByLabel('Your message').fill(`Question ${turn}`)
       await page.keyboard.press('Enter')
-      await expect.poll(() => page.getByText(/TTFT .* tokens/).count(), SOON).toBe(turn)
+      await expect.poll(() => page.getByText(/TTFT .* tokens/).count()).toBe(turn)
     }
     await page.goto(`${opened.server.url}/#/operate`)
     page.on('dialog', (dialog) => void dialog.accept())
     await page.locator('tr', { hasText: 'decode' }).getByRole('button', { name: 'drain' }).click()
     await page.getByRole('button', { name: 'resume' }).waitFor()
     await page.getByRole('button', { name: 'resume' }).click()
-    await expect.poll(() => page.getByRole('button', { name: 'drain' }).count(), SOON).toBe(2)
+    await expect.poll(() => page.getByRole('button', { name: 'drain' }).count()).toBe(2)
   })
 
   it('errors of the page - none', () => {

@@ -12,13 +12,12 @@ import { NatsServer, NATS_VERSION } from './nats-server.ts'
 const WORKER = ['worker', '--engine', 'sim', '--grace-seconds', '0']
 const FRONTEND = ['frontend', '--port', '0']
 
-const SOON = { timeout: 20_000 }
 
 /** Resolves when it has said that it waits. */
 async function start(args: readonly string[], nats: string): Promise<RunningBaton> {
   const baton = await startBaton([...args, '--discovery', nats], /^/)
   onTestFinished(() => void baton.process.kill('SIGKILL'))
-  await expect.poll(baton.printed, SOON).toMatch(/refused/i)
+  await expect.poll(baton.printed).toMatch(/refused/i)
   return baton
 }
 
@@ -46,7 +45,7 @@ describe('NATS is away at the start', () => {
       server.suspend()
       onTestFinished(() => server.resume())
       for (const { printed } of frontends) {
-        await expect.poll(printed, SOON).toContain('discovery is unreachable')
+        await expect.poll(printed).toContain('discovery is unreachable')
       }
       for (const { process } of frontends) process.kill('SIGTERM')
       expect(await Promise.all(frontends.map(({ ended }) => ended))).toEqual([0, 0, 0])
@@ -82,7 +81,7 @@ describe('NATS is away at the start', () => {
         const where = ['--discovery', `nats://127.0.0.1:${port}`]
         const baton = await startBaton([...args, ...where], /^/)
         onTestFinished(() => void baton.process.kill('SIGKILL'))
-        await expect.poll(baton.printed, SOON).toContain('jetstream is not enabled')
+        await expect.poll(baton.printed).toContain('jetstream is not enabled')
         baton.process.kill('SIGTERM')
         expect(await baton.ended).toBe(0)
       }
@@ -96,10 +95,10 @@ describe('NATS is away at the start', () => {
     const worker = await start(WORKER, server.url)
     const frontend = await start(FRONTEND, server.url)
     await server.restart()
-    await expect.poll(worker.printed, SOON).toContain('"ready"')
-    await expect.poll(frontend.printed, SOON).toContain('discovery is reachable again')
-    await expect.poll(frontend.printed, SOON).toMatch(/http:\/\/[\d.]+:\d+/)
+    await expect.poll(worker.printed).toContain('"ready"')
+    await expect.poll(frontend.printed).toContain('discovery is reachable again')
+    await expect.poll(frontend.printed).toMatch(/http:\/\/[\d.]+:\d+/)
     const url = /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? ''
-    await expect.poll(async () => (await fetch(`${url}/ready`)).status, SOON).toBe(200)
+    await expect.poll(async () => (await fetch(`${url}/ready`)).status).toBe(200)
   })
 })

@@ -4,7 +4,6 @@ import { startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
-const SOON = { timeout: 20_000, interval: 50 }
 
 async function start(args: readonly string[], ready: RegExp, url: string): Promise<RunningBaton> {
   const baton = await startBaton(args, ready, { BATON_DISCOVERY: url })
@@ -58,24 +57,24 @@ describe.skipIf(NATS_VERSION === null)('a fleet over NATS', () => {
     const workers = await Promise.all([startWorker(meeting), startWorker(meeting)])
     const frontends = await Promise.all([startFrontend(meeting), startFrontend(meeting)])
     const pids = workers.map(({ process }) => process.pid ?? 0).toSorted((a, b) => a - b)
-    for (const { url } of frontends) await expect.poll(() => pidsOf(url), SOON).toEqual(pids)
+    for (const { url } of frontends) await expect.poll(() => pidsOf(url)).toEqual(pids)
     await server.kill()
     for (const { url } of frontends) {
-      await expect.poll(async () => (await healthOf(url)).discovery?.state, SOON).toBe('away')
+      await expect.poll(async () => (await healthOf(url)).discovery?.state).toBe('away')
       expect(await statusOf(url)).toBe(200)
       expect(await pidsOf(url)).toEqual(pids)
     }
     await server.restart()
     for (const { url } of frontends) {
-      await expect.poll(async () => (await healthOf(url)).discovery, SOON).toBeUndefined()
+      await expect.poll(async () => (await healthOf(url)).discovery).toBeUndefined()
     }
     const third = await startWorker(meeting)
     const [one, two] = workers
     one?.process.kill('SIGKILL')
     two?.process.kill('SIGTERM')
     for (const { url, printed } of frontends) {
-      await expect.poll(() => pidsOf(url), SOON).toEqual([third.process.pid])
-      await expect.poll(() => statusOf(url), SOON).toBe(200)
+      await expect.poll(() => pidsOf(url)).toEqual([third.process.pid])
+      await expect.poll(() => statusOf(url)).toBe(200)
       expect(printed()).not.toContain('hush')
     }
   })

@@ -222,7 +222,7 @@ describe('baton serve --upstream', () => {
     await gone.close()
     const server = await gateway(url)
     expect((await chat(server)).status).toBe(503)
-    expect(server.printed()).toContain('does not answer')
+    await expect.poll(server.printed).toContain('does not answer')
     const back = await fakeServer(
       ({ method, path }) =>
         (VLLM as Readonly<Record<string, Buffer>>)[`${method} ${path}`] ??

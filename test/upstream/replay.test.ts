@@ -30,7 +30,7 @@ describe.each(ENGINES)('%s', (engine) => {
       const response = await fetchWhole(
         client,
         { method: 'GET', path: `/${name}`, reuse: false },
-        { deadlineMs: 5000 },
+        { deadlineMs: 60_000 },
       ).catch((error: Error) => error)
       // The client of the recording disconnected during the stream.
       if (name.startsWith('abort_stream')) continue

@@ -70,4 +70,4 @@ it('a connection that closes before the first byte - is tried less and less ofte
   expect([status, text]).toEqual([503, expect.stringContaining('the upstream')])
   // Each attempt is sent twice.
   expect(attempts).toBeLessThan(18)
-}, 30_000)
+})

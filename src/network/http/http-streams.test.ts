@@ -140,7 +140,7 @@ describe('streams of the http server', () => {
     socket.on('error', () => socket.destroy())
     socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
     socket.pause()
-    await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => aborted).toBe(true)
     expect(reason).toBe('the client read too slowly: its reply was cut')
     expect(trial.slowReaders).toEqual([
       {
@@ -198,7 +198,7 @@ describe('streams of the http server', () => {
       socket.pause()
       return socket
     })
-    await expect.poll(() => trial.slowReaders.length, { timeout: 10_000 }).toBeGreaterThan(0)
+    await expect.poll(() => trial.slowReaders.length).toBeGreaterThan(0)
     expect(trial.slowReaders[0]).toMatchObject({ limit: 'unsentBytesMax', limitBytes: 20_000_000 })
     expect(ended).not.toContain('/small')
     for (const socket of sockets) socket.destroy()
