@@ -162,10 +162,7 @@ describe('baton compare, baton plan', () => {
     [['compare', 'workload:chat', '--json', '/nowhere/c.json'], '--json: /nowhere/c.json'],
     [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],
     [['plan', 'workload:chat', '--costs', 'gpu=3'], "unknown name 'gpu'"],
-  ])(
-    '%j - is refused in one line',
-    async (args, what) => {
-      await expectRefused(args, what)
-    },
-  )
+  ])('%j - is refused in one line', async (args, what) => {
+    await expectRefused(args, what)
+  })
 })

@@ -75,16 +75,14 @@ async function expectIdle(server: RunningServer): Promise<void> {
       0,
     )
   await expect
-    .poll(
-      async () => {
-        const text = await (await fetch(`${server.url}/metrics`)).text()
-        return [
-          sumOf(text, 'baton_frontend_inflight_requests'),
-          sumOf(text, 'baton_frontend_worker_active_decode_blocks'),
-          sumOf(text, 'baton_frontend_worker_active_prefill_tokens'),
-        ]
-      },
-    )
+    .poll(async () => {
+      const text = await (await fetch(`${server.url}/metrics`)).text()
+      return [
+        sumOf(text, 'baton_frontend_inflight_requests'),
+        sumOf(text, 'baton_frontend_worker_active_decode_blocks'),
+        sumOf(text, 'baton_frontend_worker_active_prefill_tokens'),
+      ]
+    })
     .toEqual([0, 0, 0])
 }
 
@@ -188,9 +186,7 @@ describe('a model file that becomes corrupt', () => {
     rmSync(path)
     writeFileSync(path, 'garbage '.repeat(1000))
     for (const pid of currentPids(server, 'aggregated')) process.kill(pid, 'SIGKILL')
-    await expect
-      .poll(() => server.printed())
-      .toMatch(/is not started again: .*model\.gguf/)
+    await expect.poll(() => server.printed()).toMatch(/is not started again: .*model\.gguf/)
     const reply = await post(server, { messages: prompt(1, 7), max_tokens: 3 })
     expect(reply.status).toBe(503)
   })

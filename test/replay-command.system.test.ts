@@ -239,11 +239,8 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--html', '/'], '--html: / is a directory'],
     [['workload', 'chat', '--requests', '1e12'], 'requests must be at most 1000000'],
     [['workload', 'chat', '--out', '/nowhere/w.jsonl'], '--out: /nowhere/w.jsonl'],
-  ])(
-    '%j - is refused in one line',
-    async (args, what) => {
-      for (const [name, text] of WRONG_FAULTS) writeFileSync(at(`${name}.yaml`), text)
-      await expectRefused(args, what)
-    },
-  )
+  ])('%j - is refused in one line', async (args, what) => {
+    for (const [name, text] of WRONG_FAULTS) writeFileSync(at(`${name}.yaml`), text)
+    await expectRefused(args, what)
+  })
 })

@@ -12,7 +12,6 @@ import { NatsServer, NATS_VERSION } from './nats-server.ts'
 const WORKER = ['worker', '--engine', 'sim', '--grace-seconds', '0']
 const FRONTEND = ['frontend', '--port', '0']
 
-
 /** Resolves when it has said that it waits. */
 async function start(args: readonly string[], nats: string): Promise<RunningBaton> {
   const baton = await startBaton([...args, '--discovery', nats], /^/)

@@ -4,7 +4,6 @@ import { startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
-
 async function start(args: readonly string[], ready: RegExp, url: string): Promise<RunningBaton> {
   const baton = await startBaton(args, ready, { BATON_DISCOVERY: url })
   onTestFinished(async () => {
