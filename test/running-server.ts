@@ -16,7 +16,7 @@ export interface RunningServer {
   readonly workerPids: readonly number[]
   readonly process: ChildProcess
   /** Everything printed so far on stdout and stderr. */
-  printed(): string
+  readonly printed: () => string
   /** Sends SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>
 }
