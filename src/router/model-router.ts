@@ -119,10 +119,10 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
         disaggregation: service.status(),
         sessions: prefill.sessionCount + decode.sessionCount,
       }),
-    busyThresholds: () => decode.router.busy,
+    busyThresholds: () => decode.router.capacity.judge.busy,
     setBusyThresholds: (update) => {
-      prefill.router.setBusy(update)
-      return decode.router.setBusy(update)
+      prefill.router.capacity.judge.setBusy(update)
+      return decode.router.capacity.judge.setBusy(update)
     },
     learn: (news) => {
       const pool = news.pool === 'prefill' ? prefill : decode

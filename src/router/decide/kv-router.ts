@@ -8,7 +8,7 @@ import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { Phase, RoutingHints, WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
 import type { Booking } from '../load/active-sequences.ts'
-import type { BusyThresholds } from '../configuration/busy-threshold.ts'
+import { PoolCapacity } from '../capacity/pool-capacity.ts'
 import { DecisionRing } from './decision-record.ts'
 import { GoalGate } from './goal-gate.ts'
 import { BlockUnit } from '../load/block-unit.ts'
@@ -21,9 +21,7 @@ import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
 import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
-import { LegsUnderWay } from '../load/legs-under-way.ts'
 import { LaterTurns } from '../load/later-turns.ts'
-import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
 import type { BookedLoad } from '../load/rank-table.ts'
@@ -66,18 +64,13 @@ export class KvRouter implements FleetObserver {
   readonly #selector: Selector
   readonly #ring: DecisionRing
   readonly #beliefs: PromptBeliefs
-  readonly #freed: (() => void)[] = []
-  /** Decides which ranks take no more requests. */
-  readonly judge: RankJudge
+  /** How many more requests the pool takes. */
+  readonly capacity: PoolCapacity
   readonly #blocks: BlockUnit
   readonly #events: EventIntake
   #decisions = 0
   #refusals = 0
   readonly answers = new AnswerCheck()
-  /** Prefills that a decode leg follows. */
-  readonly underWay = new LegsUnderWay()
-  #version = 0
-  #ended = 0
   readonly forecasts: PlaceForecasts
   /** Requests that other frontends have sent. */
   readonly peers: PeerRequests
@@ -100,18 +93,14 @@ export class KvRouter implements FleetObserver {
     })
     this.#forecast = new RankForecast(this.#table, this.#rates, this.#backlog, this.peers)
     this.#forecast.onRescaled = () => this.#rows.writeAll()
-    this.judge = new RankJudge({
-      table: this.#table,
-      busy: config.busy,
-      engineQueue: config.engineQueue,
-      onChanged: () => this.#changed(),
-    })
+    const { busy, engineQueue } = config
+    this.capacity = new PoolCapacity({ table: this.#table, busy, engineQueue })
     this.#blocks = new BlockUnit(config.blockSize)
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(
       this.#table,
       () => this.blockSize,
-      (slot) => this.judge.judge(slot),
+      (slot) => this.capacity.judge.judge(slot),
     )
     this.#index = new OverlapIndex({
       approximateTtlMs: 1000 * config.approximateTtlSeconds,
@@ -140,7 +129,7 @@ export class KvRouter implements FleetObserver {
       hasher: options.hasher ?? new PromptHasher(),
       blockSize: () => this.blockSize,
       knowsBlocks: () => this.#blocks.isKnown,
-      busy: () => this.judge.busy,
+      busy: () => this.capacity.judge.busy,
     })
     this.forecasts = new PlaceForecasts({ clock, ...load })
     this.goals = new GoalGate({
@@ -166,12 +155,12 @@ export class KvRouter implements FleetObserver {
       this.#turns.join(slot)
     }
     for (const slot of this.#table.slotsOf(card.workerId)) this.#rows.write(slot)
-    this.#changed()
+    this.capacity.grew()
   }
 
   workerLeft(workerId: WorkerId, _reason: string): void {
     for (const slot of this.#table.leave(workerId)) this.#dropSlot(slot)
-    this.#changed()
+    this.capacity.grew()
   }
 
   kvEvents(workerId: WorkerId, batch: KvEventBatch): void {
@@ -193,7 +182,7 @@ export class KvRouter implements FleetObserver {
     this.#table.report(slot, report)
     this.#forecast.report(slot, report, this.#clock.nowMs())
     this.#loadChanged(slot)
-    if (wasFull && this.#table.full[slot] === 0) this.#changed()
+    if (wasFull && this.#table.full[slot] === 0) this.capacity.grew()
   }
 
   select(query: SelectionQuery): Selection | Refusal {
@@ -212,7 +201,8 @@ export class KvRouter implements FleetObserver {
 
   /** Another frontend has sent this prompt to a worker without KV events. */
   learnRouted(workerId: WorkerId, dpRank: number, sequence: Uint32Array): void {
-    if (this.#beliefs.learned(workerId, dpRank, sequence, this.#clock.nowMs())) this.#version++
+    if (this.#beliefs.learned(workerId, dpRank, sequence, this.#clock.nowMs()))
+      this.capacity.taken()
   }
 
   /** Slots that could take the request now. */
@@ -254,7 +244,7 @@ export class KvRouter implements FleetObserver {
     }
     booking.endsAtFirst = selection.phase === 'prefill'
     booking.handsOver = booking.endsAtFirst && selection.isEmbedding !== true
-    if (booking.handsOver) this.underWay.sent()
+    if (booking.handsOver) this.capacity.underWay.sent()
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
@@ -264,7 +254,7 @@ export class KvRouter implements FleetObserver {
       this.#beliefs.placed(selection, hashes, nowMs)
     }
     this.#loadChanged(slot)
-    this.#version++
+    this.capacity.taken()
     return booking
   }
 
@@ -274,8 +264,8 @@ export class KvRouter implements FleetObserver {
     const isDone = this.#sequences.prefillDone(booking, nowMs)
     this.#rows.write(booking.slot)
     if (!isDone) return
-    this.judge.judge(booking.slot)
-    this.#changed()
+    this.capacity.judge.judge(booking.slot)
+    this.capacity.grew()
   }
 
   /** Adds output tokens to a booking. Returns after how many further tokens it must be called again. */
@@ -307,26 +297,15 @@ export class KvRouter implements FleetObserver {
     const { slot } = booking
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
-    this.#ended++
-    if (booking.handsOver) this.underWay.ended(nowMs - booking.sentMs)
+    if (booking.handsOver) this.capacity.underWay.ended(nowMs - booking.sentMs)
     this.#loadChanged(slot)
-    this.#changed()
+    this.capacity.ended()
   }
 
   /** The worker did not respond: exclude it for `forMs` milliseconds, or until its next load report. */
   fence(workerId: WorkerId, forMs: number): void {
     const untilMs = this.#clock.nowMs() + forMs
     for (const slot of this.#table.slotsOf(workerId)) this.#table.fence(slot, untilMs)
-  }
-
-  /** Registers a listener for falling load and fleet changes, so that queued requests can be tried again. */
-  onCapacity(listener: () => void): void {
-    this.#freed.push(listener)
-  }
-
-  /** A counter that changes with every change of load or fleet. */
-  get version(): number {
-    return this.#version
   }
 
   get workerCount(): number {
@@ -360,63 +339,9 @@ export class KvRouter implements FleetObserver {
     return this.#table.row(slot).taints
   }
 
-  /** Number of ranks that take no more requests for now. */
-  get fullCount(): number {
-    return this.#table.fullCount
-  }
-
-  get rankCount(): number {
-    return this.#table.live.length
-  }
-
-  /** How many more requests its workers take; Infinity if one of them has no limit. */
-  get freePlaces(): number {
-    const { engineQueue } = this.config
-    return engineQueue === null ? Infinity : this.#table.freePlaces(engineQueue)
-  }
-
-  /** Requests of other routers inside the workers. */
-  get othersInside(): number {
-    return this.#table.othersInside()
-  }
-
-  /** True if at least half of the requests inside the workers are from this router. */
-  get hasMostInside(): boolean {
-    return this.#table.sentInside() >= this.#table.othersInside()
-  }
-
-  isFull(slot: number): boolean {
-    return this.#table.full[slot] === 1
-  }
-
-  hasRoom(workerId: WorkerId): boolean {
-    return this.#table.slotsOf(workerId).some((slot) => this.#table.full[slot] === 0)
-  }
-
-  /** Requests that were sent and have ended, successfully or not. */
-  get endedCount(): number {
-    return this.#ended
-  }
-
-  /** Number of requests queued for this pool; set by the owner of the queue. */
-  waitingOutside: () => number = () => 0
-
-  /** Requests of this router that are queued inside the workers. */
-  get waitingInside(): number {
-    return this.#table.waitingInside()
-  }
-
   /** Tokens per KV block; a default if no worker reports it. */
   get blockSize(): number {
     return this.#blocks.tokens
-  }
-
-  get busy(): BusyThresholds {
-    return this.judge.busy
-  }
-
-  setBusy(update: BusyThresholds): BusyThresholds {
-    return this.judge.setBusy(update)
   }
 
   cardOf(workerId: WorkerId): WorkerCard | null {
@@ -442,7 +367,7 @@ export class KvRouter implements FleetObserver {
       knowsBlocks: this.#blocks.isKnown,
       decisions: this.#decisions,
       refusals: this.#refusals,
-      busy: this.busy,
+      busy: this.capacity.judge.busy,
       queue,
     })
   }
@@ -460,11 +385,6 @@ export class KvRouter implements FleetObserver {
 
   #loadChanged(slot: number): void {
     this.#rows.write(slot)
-    this.judge.judge(slot)
-  }
-
-  #changed(): void {
-    this.#version++
-    for (const listener of this.#freed) listener()
+    this.capacity.judge.judge(slot)
   }
 }

@@ -6,7 +6,7 @@ import { FIRST_TOKEN, WAITING } from '../cost/time-terms.ts'
 import { ROW, ROW_SIZE } from '../load/price-rows.ts'
 import { stretchOf } from '../load/rank-backlog.ts'
 import { restOfStep } from '../rates/step-phase.ts'
-import { expectedExcess } from '../load/rank-table.ts'
+import { expectedExcess } from './expected-excess.ts'
 import type { CheapestRanks } from './cheapest-ranks.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 

@@ -53,8 +53,12 @@ export class PrefillRouter implements RequestService {
     this.#options = options
     const { router: decode } = options.decode
     options.prefill.router.transfers.onward = (nowMs) =>
-      decode.transfers.best(decode.decodeModeCount, (worker) => decode.hasRoom(worker), nowMs)
-    options.prefill.router.onCapacity(() => {
+      decode.transfers.best(
+        decode.decodeModeCount,
+        (worker) => decode.capacity.hasRoom(worker),
+        nowMs,
+      )
+    options.prefill.router.capacity.onGrowth(() => {
       if (options.prefill.router.workerCount > 0) this.#wasActive = true
     })
   }

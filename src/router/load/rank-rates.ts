@@ -9,6 +9,7 @@
  */
 import type { EnginePace } from '../../request/index.ts'
 import { FadingFit, PULL } from '../rates/fading-fit.ts'
+import { PredictionError } from '../rates/prediction-error.ts'
 import { RankFactors } from '../rates/rank-factors.ts'
 import { StartingPaces } from '../rates/starting-paces.ts'
 
@@ -32,25 +33,14 @@ const GUESS_OUTPUT = 128
 const GUESS_PROMPT = 500
 /** Decay factor of older observations of the pool, per new observation. */
 const POOL_FADE = 0.99
-/**
- * Predictions are not used if their error (`ttftError`; 1: a factor of two) is above `LOST`, until it is below `FOUND`;
- * but they are used as long as that error is less than `CLEARLY` times that of expecting the recent average for every
- * request. Waits inside busy workers are hard to predict, while a rank with a cached prompt is still known to be faster.
- */
-const LOST = 1
-const FOUND = 0.5
-const CLEARLY = 0.6
-const TRUST_AFTER = 64
-const ERROR_MAX = 10
-const ERROR_LOG_MAX = Math.log(1 + ERROR_MAX)
-/** Decay factor of older prediction errors, per new one. */
-const ERROR_FADE = 0.95
 /** First tokens needed before requests are refused or preferred by predictions. */
 const KNOWN_AFTER = 8
 /** Decay factor of the measured pace of tokens, per completed request. */
 const PACE_FADE = 0.95
 /** Weight of the newest measurement of waits inside workers. */
 const INSIDE_GAIN = 0.1
+/** Limit of a single relative error of the predicted pace. */
+const PACE_ERROR_MAX = 10
 const PREFILL_FLOOR_MS = 5
 /** No engine computes prompts faster; of ranks whose speed does not show, the one with more of the prompt is preferred. */
 const PER_TOKEN_FLOOR_MS = 0.01
@@ -85,14 +75,9 @@ export class RankRates {
   #prompts = 0
   #promptTokens = 0
   #cachedTokens = 0
-  /** Sum of the absolute logarithms of measured / predicted first-token times, and their weight. */
-  #errorLogs = 0
-  #errors = 0
-  /** The same sum for the expectation that every request takes as long as the recent (geometric) average. */
-  #averageErrorLogs = 0
-  #averageLog = 0
+  readonly #error = new PredictionError()
+  /** Number of first tokens that the rates were learned from. */
   #seen = 0
-  #isLost = false
   /** Ratio of the time between tokens to the pure step time: prefills of other requests run in between. */
   #paceShare = 1
   #paceError = 0
@@ -148,7 +133,7 @@ export class RankRates {
    * clearly.
    */
   get isLost(): boolean {
-    return this.#isLost
+    return this.#error.isLost
   }
 
   /**
@@ -156,7 +141,7 @@ export class RankRates {
    * half as long, as predicted. Null before the first comparison.
    */
   get ttftError(): number | null {
-    return this.#errors === 0 ? null : Math.exp(this.#errorLogs / this.#errors) - 1
+    return this.#error.mean
   }
 
   /** Predicted first-token time of a prompt with this many uncached tokens on an idle, average rank. */
@@ -188,7 +173,7 @@ export class RankRates {
 
   /** True if predictions may be used: enough measurements with a small error, or rates reported by the ranks. */
   get isTrusted(): boolean {
-    return (this.hasShown || this.#starting.count > 0) && !this.#isLost
+    return (this.hasShown || this.#starting.count > 0) && !this.isLost
   }
 
   /**
@@ -228,7 +213,7 @@ export class RankRates {
     const isFirst = this.#paces++ === 0
     this.#paceShare = isFirst ? share : mixed(this.#paceShare, share)
     // The very first prediction is a guess and does not count.
-    this.#paceError = isFirst ? 0 : mixed(this.#paceError, Math.min(error, ERROR_MAX))
+    this.#paceError = isFirst ? 0 : mixed(this.#paceError, Math.min(error, PACE_ERROR_MAX))
   }
 
   /** Number of prefill observations of the rank. */
@@ -334,22 +319,8 @@ export class RankRates {
    */
   firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
-    // Logarithms, so that too long and too short count alike; a linear relative error of too short a
-    // prediction never exceeds 1.
-    const log = Math.log(Math.max(elapsedMs, 1))
-    const logError = Math.abs(Math.log(Math.max(predicted, 1)) - log)
-    // Limited: a single broken connection is not a change of speed.
-    const bounded = Math.min(logError, ERROR_LOG_MAX)
-    const isGuess = !this.predicts
-    if (!isGuess) {
-      this.#errorLogs = ERROR_FADE * this.#errorLogs + bounded
-      this.#errors = ERROR_FADE * this.#errors + 1
-      const fromAverage = Math.min(Math.abs(log - this.#averageLog), ERROR_LOG_MAX)
-      this.#averageErrorLogs = ERROR_FADE * this.#averageErrorLogs + fromAverage
-    }
-    this.#averageLog = this.#seen === 0 ? log : mixedError(this.#averageLog, log)
+    this.#error.add(elapsedMs, this.predicts ? predicted : null)
     this.#seen++
-    if (this.#seen >= TRUST_AFTER) this.#isLost = this.#isOff()
     const factor = this.prefillFactor[slot] as number
     const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)
@@ -358,12 +329,6 @@ export class RankRates {
     this.#prefillOf.add(slot, ratio, own / Math.max(own + waitMs, Number.MIN_VALUE))
     this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
     this.#readPrefill()
-  }
-
-  #isOff(): boolean {
-    const error = this.ttftError ?? 0
-    const isUseless = this.#errorLogs > CLEARLY * this.#averageErrorLogs
-    return isUseless && error > (this.#isLost ? FOUND : LOST)
   }
 
   /**
@@ -389,8 +354,6 @@ export class RankRates {
   }
 }
 
-const mixedError = (before: number, now: number): number =>
-  ERROR_FADE * before + (1 - ERROR_FADE) * now
 const mixed = (before: number, now: number): number => PACE_FADE * before + (1 - PACE_FADE) * now
 
 function prefillFit(line: readonly [prefill: number, perKilo: number]): FadingFit {

@@ -259,34 +259,6 @@ export class RankTable {
     return Math.max(known, this.reportedRequests[slot] as number)
   }
 
-  /** Requests that all ranks take, with this many queued inside each; Infinity if a rank has no maximum batch size. */
-  freePlaces(queue: number): number {
-    let free = 0
-    for (const slot of this.live) {
-      const places = this.maxSequences[slot] as number
-      if (places === 0 && this.full[slot] === 0) return Infinity
-      if (this.full[slot] === 0) free += Math.max(0, places + queue - this.requestsOf(slot))
-    }
-    return free
-  }
-
-  /** Requests that this router has sent and that have not ended. */
-  sentInside(): number {
-    let sent = 0
-    for (const slot of this.live) sent += this.activeRequests[slot] as number
-    return sent
-  }
-
-  /** Reported requests that this router has not sent. */
-  othersInside(): number {
-    let others = 0
-    for (const slot of this.live) {
-      const sent = (this.activeRequests[slot] as number) - (this.sentSinceReport[slot] as number)
-      others += Math.max(0, (this.reportedRequests[slot] as number) - sent)
-    }
-    return others
-  }
-
   /** KV blocks that are neither booked nor reported as used; Infinity if the rank does not report its total. */
   freeBlocksOf(slot: number): number {
     const total = this.totalBlocks[slot] as number
@@ -299,18 +271,6 @@ export class RankTable {
   excessOf(slot: number): number {
     const places = this.maxSequences[slot] as number
     return places === 0 ? -Infinity : this.requestsOf(slot) + 1 - places
-  }
-
-  /** Requests queued inside the workers, limited to those that this router has sent. */
-  waitingInside(): number {
-    let waiting = 0
-    for (const slot of this.live) {
-      const queued = this.row(slot).reportedQueued
-      if (queued === 0) continue
-      const all = Math.max(this.reportedRequests[slot] as number, 1)
-      waiting += queued * Math.min((this.activeRequests[slot] as number) / all, 1)
-    }
-    return Math.round(waiting)
   }
 
   setFull(slot: number, isFull: boolean): void {
@@ -421,14 +381,3 @@ function grown<T extends { set(from: T): void }>(from: T, to: T): T {
   to.set(from)
   return to
 }
-
-/**
- * Expected number of requests beyond the batch size, considering that another frontend may take the last place at the
- * same moment.
- */
-export function expectedExcess(excess: number): number {
-  if (excess < -4) return 0
-  return Math.max(excess, 0) + LAST_PLACE_RISK * Math.exp(-Math.abs(excess))
-}
-
-const LAST_PLACE_RISK = 0.25

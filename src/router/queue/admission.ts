@@ -4,18 +4,17 @@
  *
  * A request is queued if every rank that it could go to is busy (full, or above a threshold of the request's class)
  * or if its class already has queued requests. It leaves the queue exactly once: when it is sent, when its deadline
- * passes, when it is displaced by a more important one, or when it is cancelled. Under overload only as many requests
- * are queued as the pool starts within `overloadWaitMs`; the others are refused at once with a retry time, lowest
- * priority first.
+ * passes, when it is displaced by a more important one, or when it is cancelled. Under overload, the requests beyond the
+ * limit (`overload-limit.ts`) are refused at once with a retry time, lowest priority first.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
 import type { RoutingHints } from '../../request/index.ts'
 import type { ClassQueue, QueueEntry } from './class-queue.ts'
-import { FlowMeter } from './flow-meter.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
 import { pinOf } from '../decide/pin.ts'
+import { OverloadLimit } from './overload-limit.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import { PoolRoom } from './pool-room.ts'
 import { hasBegun, hasConstraint } from './request-constraints.ts'
@@ -28,18 +27,8 @@ interface AdmissionWaiter {
 
 /** Load also falls without an event (prefill decays), so queued requests are checked again. */
 const RECHECK_MS = 250
-/** A request that waited this long may use places that other frontends have taken more than their share of. */
-const WAITED_MS = 250
-const RETRY_MS_DEFAULT = 1000
-const RETRY_MS_MAX = 30_000
 /** A request without a goal is ordered as if it had to start within this time, or within half of its queue deadline. */
 const PATIENCE_MS = 10_000
-/** Requests that waited this many times the wait of an overload have waited long. */
-const LONG_WAITS = 2
-/** At least one request may always be queued. */
-const LINE_MIN = 1
-/** Under overload: share of the allowed wait that requests may spend in the engine's own queue. */
-const ENGINE_SHARE = 0.5
 /** Strict priority of requests that have begun (`hasBegun`): they go first and are never displaced. */
 const FIRST = Number.MAX_SAFE_INTEGER
 
@@ -64,26 +53,23 @@ export class Admission {
   #draining = false
   #isClosed = false
   #recheck: Timer | null = null
-  readonly #flow: FlowMeter
-  /** Wait of the last request that was sent, and since when none has been sent. */
-  #lastWaitMs = 0
-  #stillSinceMs = 0
-  /** The pool of the following leg: requests wait here rather than there. */
-  readonly #next: KvRouter | null
+  readonly #overload: OverloadLimit
 
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null = null) {
     this.#router = router
     this.#clock = clock
-    this.#flow = new FlowMeter(
-      () => router.endedCount,
-      () => this.#queue.requests,
-    )
-    this.#next = next
+    const { overloadWaitMs } = router.config.deadlines
+    this.#overload = new OverloadLimit({
+      capacity: router.capacity,
+      next: next?.capacity ?? null,
+      overloadWaitMs,
+      queued: () => this.#queue.requests,
+    })
     this.#room = new PoolRoom(router, clock, next)
-    next?.onCapacity(() => this.#drain())
-    router.waitingOutside = () => this.#queue.requests
+    next?.capacity.onGrowth(() => this.#drain())
+    router.capacity.waitingOutside = () => this.#queue.requests
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
-    router.onCapacity(() => this.#drain())
+    router.capacity.onGrowth(() => this.#drain())
   }
 
   get waiting(): { requests: number; promptTokens: number } {
@@ -101,9 +87,9 @@ export class Admission {
       waiter.onRefused(late)
       return () => undefined
     }
-    this.#flow.arrived(nowMs)
+    this.#overload.arrived(nowMs)
     if (!mustWait) {
-      this.#flow.gone(nowMs)
+      this.#overload.sentAtOnce(nowMs)
       waiter.onGo(0)
       return () => undefined
     }
@@ -112,8 +98,8 @@ export class Admission {
       return () => undefined
     }
     const entry = this.#entryOf(queue, query, waiter)
-    if (this.#queue.requests === 0) this.#stillSinceMs = nowMs
-    this.#boundEngines(nowMs)
+    if (this.#queue.requests === 0) this.#overload.queueBegan(nowMs)
+    this.#overload.boundEngines(nowMs)
     this.#shorten(nowMs)
     const refusal = this.#add(entry)
     if (refusal !== null) {
@@ -133,17 +119,18 @@ export class Admission {
    */
   refusalAtOnce(routing: RoutingHints): BatonError | null {
     const { filters, policyClasses } = this.#router.config
-    if (this.#isClosed || this.#queue.requests === 0 || this.#router.rankCount === 0) return null
+    if (this.#isClosed || this.#queue.requests === 0 || this.#router.capacity.rankCount === 0)
+      return null
     if (policyClasses.length > 1 || filters.length > 0 || hasConstraint(routing)) return null
     const nowMs = this.#clock.nowMs()
-    this.#boundEngines(nowMs)
+    this.#overload.boundEngines(nowMs)
     this.#shorten(nowMs)
-    const line = this.#lineOf(nowMs)
+    const line = this.#overload.line(nowMs)
     const { strictPriority = 0, tenantId: tenant = '', tenantWeight = 1 } = routing
     const rank = { strictPriority, tenant, tenantWeight }
     if (line === null || this.#queue.countAhead(rank) < line) return null
-    this.#flow.arrived(nowMs)
-    return this.#overloaded(line)
+    this.#overload.arrived(nowMs)
+    return this.#overload.refusal(line, nowMs)
   }
 
   /** Refuses all queued requests, and from now on queues none. */
@@ -166,7 +153,7 @@ export class Admission {
   }
 
   #waitBefore(queue: ClassQueue, query: SelectionQuery): number {
-    const rate = this.#flow.rate(this.#clock.nowMs())
+    const rate = this.#overload.rate(this.#clock.nowMs())
     if (rate === null) return 0
     const entry = this.#entryOf(queue, query, NOBODY)
     return queue.countSooner(entry) / rate
@@ -174,9 +161,11 @@ export class Admission {
 
   /** Null if the request is queued. If the queue is full, a less important request is displaced. */
   #add(entry: Waiting): BatonError | null {
-    const line = this.#lineOf(this.#clock.nowMs())
-    if (line !== null && this.#ahead(entry) >= line) return this.#overloaded(line)
-    const scope = { workers: this.#router.workerCount, retryAfterMs: this.#retryAfterMs() }
+    const nowMs = this.#clock.nowMs()
+    const line = this.#overload.line(nowMs)
+    if (line !== null && this.#ahead(entry) >= line) return this.#overload.refusal(line, nowMs)
+    const retryAfterMs = this.#overload.retryAfterMs(nowMs)
+    const scope = { workers: this.#router.workerCount, retryAfterMs }
     const refusal = this.#queue.add(entry.queue, entry, scope)
     if (refusal === null) return null
     const isClassFull = this.#queue.isClassFull(entry.queue, scope.workers)
@@ -186,65 +175,14 @@ export class Admission {
     return this.#queue.add(entry.queue, entry, scope)
   }
 
-  /** Under overload: how many requests may be queued. Null: the queue's own limits apply. */
-  #lineOf(nowMs: number): number | null {
-    const work = this.#workOf(nowMs)
-    if (work === null) return null
-    return Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
-  }
-
-  /** Requests sent from here that are still queued, inside the workers or for the next leg. */
-  #waitingBehind(): number {
-    const next = this.#next
-    const there = next === null ? 0 : next.waitingInside + next.waitingOutside()
-    return this.#router.waitingInside + there
-  }
-
-  /** Under overload: the number of requests that start within `overloadWaitMs`, including those queued inside workers. */
-  #workOf(nowMs: number): number | null {
-    const { overloadWaitMs } = this.#router.config.deadlines
-    if (overloadWaitMs === 0 || !this.#flow.isOverloaded(nowMs)) return null
-    return this.#startedWithin(overloadWaitMs, nowMs)
-  }
-
-  #startedWithin(waitMs: number, nowMs: number): number {
-    return (this.#flow.rate(nowMs) ?? 0) * waitMs
-  }
-
-  /** The same where requests wait long although no overload was detected, unless other frontends have more places. */
-  #workOfLongWait(nowMs: number): number | null {
-    const { overloadWaitMs } = this.#router.config.deadlines
-    if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
-    return this.#router.hasMostInside ? this.#startedWithin(overloadWaitMs, nowMs) : null
-  }
-
-  #hasWaited(nowMs: number, ms: number): boolean {
-    if (this.#queue.requests === 0) return false
-    return this.#lastWaitMs >= ms || nowMs - this.#stillSinceMs >= ms
-  }
-
-  /**
-   * Limits the engines' own queues: several requests ahead on a slow engine would exceed the intended wait. Also where
-   * requests wait long without an overload: other frontends may have detected it and lowered their limit. This one
-   * would keep the places that they leave, so that its own excess stays too small to be detected and its queue grows.
-   */
-  #boundEngines(nowMs: number): void {
-    const work = this.#workOf(nowMs) ?? this.#workOfLongWait(nowMs)
-    const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(this.#router.rankCount, 1)
-    const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
-    const hasWaited = this.#hasWaited(nowMs, WAITED_MS)
-    this.#next?.judge.setAwaited(hasWaited)
-    this.#router.judge.boundEngineQueue(max, hasWaited)
-  }
-
   /** Refuses the queued requests beyond the limit, lowest priority first. */
   #shorten(nowMs: number): void {
-    const line = this.#lineOf(nowMs)
+    const line = this.#overload.line(nowMs)
     if (line === null) return
     while (this.#queue.requests > line) {
       const last = this.#queue.last() as Waiting | null
       if (last === null || last.strictPriority === FIRST) return
-      this.#drop(last, this.#overloaded(line))
+      this.#drop(last, this.#overload.refusal(line, nowMs))
     }
   }
 
@@ -255,17 +193,6 @@ export class Admission {
   #drop(entry: Waiting, error: BatonError): void {
     entry.cancelTimers()
     if (this.#queue.remove(entry.queue, entry)) entry.waiter.onRefused(error)
-  }
-
-  #overloaded(limit: number): BatonError {
-    const nowMs = this.#clock.nowMs()
-    const current = this.#queue.requests
-    const retryAfterMs = Math.min(Math.max(1000 * this.#flow.excess(nowMs), 1000), RETRY_MS_MAX)
-    return new BatonError(
-      'capacity.pool_exhausted',
-      `overloaded: requests arrive faster than the workers start them, ${current} are already queued`,
-      { data: { stage: 'queue', limit, current, retryAfterMs: Math.ceil(retryAfterMs) } },
-    )
   }
 
   #entryOf(queue: ClassQueue, query: SelectionQuery, waiter: AdmissionWaiter): Waiting {
@@ -360,14 +287,13 @@ export class Admission {
     if (this.#draining || this.#isClosed) return
     this.#draining = true
     try {
-      if (this.#queue.requests > 0) this.#boundEngines(this.#clock.nowMs())
+      if (this.#queue.requests > 0) this.#overload.boundEngines(this.#clock.nowMs())
       for (let entry = this.#pop(); entry !== null; entry = this.#pop()) {
         entry.cancelTimers()
         const nowMs = this.#clock.nowMs()
-        this.#flow.gone(nowMs)
-        this.#stillSinceMs = nowMs
-        this.#lastWaitMs = nowMs - entry.arrivedMs
-        entry.waiter.onGo(this.#lastWaitMs)
+        const waitedMs = nowMs - entry.arrivedMs
+        this.#overload.sent(nowMs, waitedMs)
+        entry.waiter.onGo(waitedMs)
       }
     } finally {
       this.#draining = false
@@ -387,12 +313,8 @@ export class Admission {
     })
   }
 
-  /** Time to work off the present queue at the present rate. */
   #retryAfterMs(): number {
-    const rate = this.#flow.rate(this.#clock.nowMs())
-    if (rate === null) return RETRY_MS_DEFAULT
-    const wait = Math.ceil((this.#queue.requests + 1) / rate)
-    return Math.min(Math.max(wait, 100), RETRY_MS_MAX)
+    return this.#overload.retryAfterMs(this.#clock.nowMs())
   }
 }
 

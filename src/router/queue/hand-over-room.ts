@@ -7,7 +7,7 @@
  * decode workers would run dry.
  */
 import type { Clock } from '../../base/index.ts'
-import type { KvRouter } from '../decide/kv-router.ts'
+import type { PoolCapacity } from '../capacity/pool-capacity.ts'
 
 /** Load reports are late: so much decode work may wait, so that no decode worker runs dry. */
 const SLACK_MS = 100
@@ -20,15 +20,15 @@ const SPAN_MS = 600
 const DECAY = 0.1
 
 export class HandOverRoom {
-  readonly #prefill: KvRouter
-  readonly #decode: KvRouter
+  readonly #prefill: PoolCapacity
+  readonly #decode: PoolCapacity
   readonly #clock: Clock
   #sinceMs = 0
   #endedBefore = 0
   /** Ends of decode requests per millisecond. */
   #rate = 0
 
-  constructor(prefill: KvRouter, decode: KvRouter, clock: Clock) {
+  constructor(prefill: PoolCapacity, decode: PoolCapacity, clock: Clock) {
     this.#prefill = prefill
     this.#decode = decode
     this.#clock = clock

@@ -28,7 +28,7 @@ export class PoolRoom {
     this.#router = router
     this.#clock = clock
     this.#next = next
-    this.#handOver = next === null ? null : new HandOverRoom(router, next, clock)
+    this.#handOver = next === null ? null : new HandOverRoom(router.capacity, next.capacity, clock)
   }
 
   mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
@@ -52,7 +52,7 @@ export class PoolRoom {
   }
 
   #hasRoomEverywhere(query: SelectionQuery): boolean {
-    return this.#router.fullCount === 0 && this.#isNextOpen(query)
+    return this.#router.capacity.fullCount === 0 && this.#isNextOpen(query)
   }
 
   /** A prefill is not started while no decode worker has capacity for it. */
@@ -62,7 +62,7 @@ export class PoolRoom {
   }
 
   #isBusy({ policyClass }: ClassQueue, slot: number): boolean {
-    if (this.#router.isFull(slot)) return true
+    if (this.#router.capacity.isFull(slot)) return true
     const { prefillBusyThreshold: limit, prefillBusyShare: share } = policyClass
     if (limit === null && share === null) return false
     const { prefillTokens, maxBatchedTokens } = this.#router.loadOf(slot)
@@ -81,7 +81,7 @@ export class PoolRoom {
    * them.
    */
   #hasPlainRoom(queue: ClassQueue, query: SelectionQuery): boolean {
-    const version = this.#router.version + (this.#next?.version ?? 0)
+    const version = this.#router.capacity.version + (this.#next?.capacity.version ?? 0)
     const nowMs = this.#clock.nowMs()
     const known = this.#plainAnswers.get(queue)
     if (known !== undefined && known.version === version && known.nowMs === nowMs) {

@@ -4,8 +4,8 @@
  */
 import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
-import type { EngineQueueBound } from './rank-capacity.ts'
-import type { RankTable } from './rank-table.ts'
+import type { EngineQueueBound } from '../load/rank-capacity.ts'
+import type { RankTable } from '../load/rank-table.ts'
 
 export interface RankJudgeOptions {
   readonly table: RankTable

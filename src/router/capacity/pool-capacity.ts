@@ -1,0 +1,129 @@
+/**
+ * How many more requests a pool of workers takes: which ranks are full, how many places are free, how many requests
+ * are queued inside the workers or for them. Listeners are called when the pool may take more than before.
+ */
+import type { WorkerId } from '../../base/index.ts'
+import type { BusyThresholds } from '../configuration/busy-threshold.ts'
+import type { RankTable } from '../load/rank-table.ts'
+import { LegsUnderWay } from './legs-under-way.ts'
+import { RankJudge } from './rank-judge.ts'
+
+export interface PoolCapacityOptions {
+  readonly table: RankTable
+  readonly busy: BusyThresholds
+  /** Null: no limit for requests queued inside a worker. */
+  readonly engineQueue: number | null
+}
+
+export class PoolCapacity {
+  readonly #table: RankTable
+  readonly #engineQueue: number | null
+  readonly #listeners: (() => void)[] = []
+  /** Decides which ranks take no more requests. */
+  readonly judge: RankJudge
+  /** Prefills that a decode leg follows. */
+  readonly underWay = new LegsUnderWay()
+  /** Number of requests queued for this pool; set by the owner of the queue. */
+  waitingOutside: () => number = () => 0
+  #version = 0
+  #ended = 0
+
+  constructor({ table, busy, engineQueue }: PoolCapacityOptions) {
+    this.#table = table
+    this.#engineQueue = engineQueue
+    this.judge = new RankJudge({ table, busy, engineQueue, onChanged: () => this.grew() })
+  }
+
+  /** Registers a listener for falling load and fleet changes, so that queued requests can be tried again. */
+  onGrowth(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** The pool may take more: load has fallen, or workers have joined or left. */
+  grew(): void {
+    this.#version++
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** A request was sent to the pool. */
+  taken(): void {
+    this.#version++
+  }
+
+  /** A request of the pool has ended. */
+  ended(): void {
+    this.#ended++
+    this.grew()
+  }
+
+  /** A counter that changes with every change of load or fleet. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** Requests that were sent and have ended, successfully or not. */
+  get endedCount(): number {
+    return this.#ended
+  }
+
+  get rankCount(): number {
+    return this.#table.live.length
+  }
+
+  /** Number of ranks that take no more requests for now. */
+  get fullCount(): number {
+    return this.#table.fullCount
+  }
+
+  isFull(slot: number): boolean {
+    return this.#table.full[slot] === 1
+  }
+
+  hasRoom(workerId: WorkerId): boolean {
+    return this.#table.slotsOf(workerId).some((slot) => !this.isFull(slot))
+  }
+
+  /** How many more requests the workers take; Infinity if one of them has no limit. */
+  get freePlaces(): number {
+    if (this.#engineQueue === null) return Infinity
+    let free = 0
+    for (const slot of this.#table.live) {
+      if (this.isFull(slot)) continue
+      const places = this.#table.maxSequences[slot] as number
+      if (places === 0) return Infinity
+      free += Math.max(0, places + this.#engineQueue - this.#table.requestsOf(slot))
+    }
+    return free
+  }
+
+  /** Requests of other routers inside the workers. */
+  get othersInside(): number {
+    const { live, activeRequests, sentSinceReport, reportedRequests } = this.#table
+    let others = 0
+    for (const slot of live) {
+      const reportedOwn = (activeRequests[slot] as number) - (sentSinceReport[slot] as number)
+      others += Math.max(0, (reportedRequests[slot] as number) - reportedOwn)
+    }
+    return others
+  }
+
+  /** True if at least half of the requests inside the workers are from this router. */
+  get hasMostInside(): boolean {
+    let sent = 0
+    for (const slot of this.#table.live) sent += this.#table.activeRequests[slot] as number
+    return sent >= this.othersInside
+  }
+
+  /** Requests of this router that are queued inside the workers. */
+  get waitingInside(): number {
+    const { live, activeRequests, reportedRequests } = this.#table
+    let waiting = 0
+    for (const slot of live) {
+      const queued = this.#table.row(slot).reportedQueued
+      if (queued === 0) continue
+      const all = Math.max(reportedRequests[slot] as number, 1)
+      waiting += queued * Math.min((activeRequests[slot] as number) / all, 1)
+    }
+    return Math.round(waiting)
+  }
+}

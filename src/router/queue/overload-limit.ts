@@ -1,0 +1,137 @@
+/**
+ * How many requests may be queued for a pool under overload, and how many of them inside its engines: as many as the
+ * pool starts within `overloadWaitMs`. Without overload the queue has its own limits.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { PoolCapacity } from '../capacity/pool-capacity.ts'
+import { FlowMeter } from './flow-meter.ts'
+
+const RETRY_MS_DEFAULT = 1000
+const RETRY_MS_MAX = 30_000
+/** A request that waited this long may use places that other frontends have taken more than their share of. */
+const WAITED_MS = 250
+/** Requests that waited this many times the wait of an overload have waited long. */
+const LONG_WAITS = 2
+/** At least one request may always be queued. */
+const LINE_MIN = 1
+/** Share of the allowed wait that requests may spend in the engine's own queue. */
+const ENGINE_SHARE = 0.5
+
+export interface OverloadLimitOptions {
+  readonly capacity: PoolCapacity
+  /** The pool of the following leg: requests wait here rather than there. */
+  readonly next: PoolCapacity | null
+  /** The wait to aim for under overload; 0: no limit. */
+  readonly overloadWaitMs: number
+  /** Number of requests that are queued now. */
+  readonly queued: () => number
+}
+
+export class OverloadLimit {
+  readonly #options: OverloadLimitOptions
+  readonly #flow: FlowMeter
+  /** Wait of the last request that was sent, and since when none has been sent. */
+  #lastWaitMs = 0
+  #stillSinceMs = 0
+
+  constructor(options: OverloadLimitOptions) {
+    this.#options = options
+    this.#flow = new FlowMeter(() => options.capacity.endedCount, options.queued)
+  }
+
+  arrived(nowMs: number): void {
+    this.#flow.arrived(nowMs)
+  }
+
+  /** A request was sent without having been queued. */
+  sentAtOnce(nowMs: number): void {
+    this.#flow.gone(nowMs)
+  }
+
+  /** A queued request was sent. */
+  sent(nowMs: number, waitedMs: number): void {
+    this.#flow.gone(nowMs)
+    this.#stillSinceMs = nowMs
+    this.#lastWaitMs = waitedMs
+  }
+
+  /** The first request is queued. */
+  queueBegan(nowMs: number): void {
+    this.#stillSinceMs = nowMs
+  }
+
+  /** Requests sent per millisecond; null: not known yet. */
+  rate(nowMs: number): number | null {
+    return this.#flow.rate(nowMs)
+  }
+
+  /** Under overload: how many requests may be queued. Null: the queue's own limits apply. */
+  line(nowMs: number): number | null {
+    const work = this.#work(nowMs)
+    return work === null ? null : Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
+  }
+
+  /**
+   * Limits the engines' own queues: several requests ahead on a slow engine would exceed the intended wait. Also where
+   * requests wait long without an overload: other frontends may have detected it and lowered their limit. This one
+   * would keep the places that they leave, so that its own excess stays too small to be detected and its queue grows.
+   */
+  boundEngines(nowMs: number): void {
+    const { capacity, next } = this.#options
+    const work = this.#work(nowMs) ?? this.#workOfLongWait(nowMs)
+    const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(capacity.rankCount, 1)
+    const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
+    const hasWaited = this.#hasWaited(nowMs, WAITED_MS)
+    next?.judge.setAwaited(hasWaited)
+    capacity.judge.boundEngineQueue(max, hasWaited)
+  }
+
+  /** The refusal of a request beyond `limit`, the present line. */
+  refusal(limit: number, nowMs: number): BatonError {
+    const current = this.#options.queued()
+    const retryAfterMs = Math.min(Math.max(1000 * this.#flow.excess(nowMs), 1000), RETRY_MS_MAX)
+    return new BatonError(
+      'capacity.pool_exhausted',
+      `overloaded: requests arrive faster than the workers start them, ${current} are already queued`,
+      { data: { stage: 'queue', limit, current, retryAfterMs: Math.ceil(retryAfterMs) } },
+    )
+  }
+
+  /** Time to work off the present queue at the present rate. */
+  retryAfterMs(nowMs: number): number {
+    const rate = this.#flow.rate(nowMs)
+    if (rate === null) return RETRY_MS_DEFAULT
+    const wait = Math.ceil((this.#options.queued() + 1) / rate)
+    return Math.min(Math.max(wait, 100), RETRY_MS_MAX)
+  }
+
+  /** Requests sent from here that are still queued, inside the workers or for the next leg. */
+  #waitingBehind(): number {
+    const { capacity, next } = this.#options
+    const there = next === null ? 0 : next.waitingInside + next.waitingOutside()
+    return capacity.waitingInside + there
+  }
+
+  /** Under overload: the number of requests that start within `overloadWaitMs`, including those queued inside workers. */
+  #work(nowMs: number): number | null {
+    const { overloadWaitMs } = this.#options
+    if (overloadWaitMs === 0 || !this.#flow.isOverloaded(nowMs)) return null
+    return this.#startedWithin(overloadWaitMs, nowMs)
+  }
+
+  /** The same where requests wait long although no overload was detected, unless other frontends have more places. */
+  #workOfLongWait(nowMs: number): number | null {
+    const { overloadWaitMs, capacity } = this.#options
+    if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
+    return capacity.hasMostInside ? this.#startedWithin(overloadWaitMs, nowMs) : null
+  }
+
+  #startedWithin(waitMs: number, nowMs: number): number {
+    return (this.#flow.rate(nowMs) ?? 0) * waitMs
+  }
+
+  #hasWaited(nowMs: number, ms: number): boolean {
+    if (this.#options.queued() === 0) return false
+    return this.#lastWaitMs >= ms || nowMs - this.#stillSinceMs >= ms
+  }
+}
