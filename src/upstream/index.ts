@@ -13,13 +13,8 @@ export type { WholeResponse } from './client/fetch-json.ts'
 export type { ResponseHead } from './client/response-parser.ts'
 export { SseReader } from './client/sse-reader.ts'
 export { UpstreamClient } from './client/upstream-client.ts'
-export type {
-  UpstreamCall,
-  UpstreamClientOptions,
-  UpstreamCounters,
-  UpstreamRequest,
-  UpstreamSink,
-} from './client/upstream-client.ts'
+export type { UpstreamCall, UpstreamRequest, UpstreamSink } from './client/upstream-call.ts'
+export type { UpstreamClientOptions, UpstreamCounters } from './client/upstream-client.ts'
 export { kvEventPlaces } from './events/kv-event-feed.ts'
 export type { KvEventPlace } from './events/kv-event-feed.ts'
 export { parseUpstreamUrl } from './client/upstream-url.ts'

@@ -2,7 +2,8 @@
  * Requests a small answer as a whole: for questions about a server, not for tokens.
  */
 import { BatonError } from '../../base/index.ts'
-import type { UpstreamClient, UpstreamRequest } from './upstream-client.ts'
+import type { UpstreamRequest } from './upstream-call.ts'
+import type { UpstreamClient } from './upstream-client.ts'
 
 export interface WholeResponse {
   readonly status: number

@@ -13,7 +13,8 @@ import type {
   PrefillResult,
   TokenLogprobs,
 } from '../../request/index.ts'
-import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
+import type { UpstreamRequest } from '../client/upstream-call.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
 import type { LostTokens } from './lost-tokens.ts'
 

@@ -14,12 +14,8 @@ import type {
   Usage,
 } from '../../request/index.ts'
 import type { ResponseHead } from '../client/response-parser.ts'
-import type {
-  UpstreamCall,
-  UpstreamClient,
-  UpstreamRequest,
-  UpstreamSink,
-} from '../client/upstream-client.ts'
+import type { UpstreamCall, UpstreamRequest, UpstreamSink } from '../client/upstream-call.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import { errorOfResponse, redirected } from '../dialects/upstream-error.ts'
 import { EventCutter } from './event-cutter.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'

@@ -8,12 +8,8 @@ import { finishChunk } from '../../request/index.ts'
 import type { ForwardedRequest, ReplySink, RequestHandle } from '../../request/index.ts'
 import { jsonOf } from '../client/fetch-json.ts'
 import type { ResponseHead } from '../client/response-parser.ts'
-import type {
-  UpstreamCall,
-  UpstreamClient,
-  UpstreamRequest,
-  UpstreamSink,
-} from '../client/upstream-client.ts'
+import type { UpstreamCall, UpstreamRequest, UpstreamSink } from '../client/upstream-call.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import { errorOfResponse } from '../dialects/upstream-error.ts'
 import { prefillResultOf } from '../dialects/vllm-transfer.ts'
 import { hiddenRefusal, shownHeaders } from './shown-answer.ts'

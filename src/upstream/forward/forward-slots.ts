@@ -16,7 +16,8 @@ import type {
   RequestHandle,
 } from '../../request/index.ts'
 import { askJson } from '../client/fetch-json.ts'
-import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
+import type { UpstreamRequest } from '../client/upstream-call.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import { fileOf, holdsOwn, LlamaSlots } from '../dialects/llama-slots.ts'
 import type { Slot } from '../dialects/slot-table.ts'
 import { numberIn } from '../dialects/plain-values.ts'

@@ -18,7 +18,8 @@ import type {
   ReplySink,
   RequestHandle,
 } from '../../request/index.ts'
-import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
+import type { UpstreamRequest } from '../client/upstream-call.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import { apartOnly } from '../dialects/sglang.ts'
 import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vllm-transfer.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
