@@ -2,8 +2,7 @@
  * Composes the frontend of a process: HTTP server → frontend → router → request plane, with workers from
  * discovery.
  */
-import { BatonError } from '../../base/index.ts'
-import type { WorkerId } from '../../base/index.ts'
+import type { BatonError, WorkerId } from '../../base/index.ts'
 import { Frontend } from '../../frontend/index.ts'
 import type {
   FleetNews,
@@ -23,27 +22,18 @@ import {
   SHARES_BY_KERNEL,
 } from '../../host/index.ts'
 import type { FrontendSiblings, Traces } from '../../host/index.ts'
-import {
-  commandWorker,
-  HttpServer,
-  LocalRequestPlane,
-  TcpRequestPlane,
-} from '../../network/index.ts'
+import { HttpServer } from '../../network/index.ts'
 import { osClock, osRandom } from '../../os/index.ts'
 import type { Discovery, DiscoveryWatch } from '../../discovery/index.ts'
 import type { FleetReports } from '../../network/index.ts'
-import { describeDifferences } from '../../request/index.ts'
-import type { RequestPlane, WorkerCard } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
 import type { RouterOptions } from '../../router/index.ts'
-import { ForwardPlane } from '../../upstream/index.ts'
 import { mediaOptionsOf } from './media-options.ts'
 import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
-import { ModelTexts } from './model-texts.ts'
 import { RoleKeeper } from './role-keeper.ts'
 import { ConnectedWorkers } from './connected-workers.ts'
-import { WorkerPeers } from '../peers/worker-peers.ts'
 import { TextLoader } from './text-loader.ts'
 import { PeerSharing } from '../peers/peer-sharing.ts'
 import { SiblingAnswers } from '../peers/sibling-answers.ts'
@@ -53,7 +43,7 @@ import { HttpGuard } from '../guard/http-guard.ts'
 import { HttpTlsFiles } from '../guard/http-tls.ts'
 import { consolePage } from './console-page.ts'
 import { BATON_VERSION } from './version.ts'
-import { wireSecurity } from '../guard/wire-security.ts'
+import { WorkerPlanes } from './worker-planes.ts'
 
 interface FrontendStackOptions {
   readonly config: ServeConfig
@@ -72,20 +62,12 @@ interface FrontendStackOptions {
 /** Block size in tokens for routing forwarded requests when the server's block size is not known. */
 const ROUTED_BLOCK_TOKENS = 16
 
-/** Milliseconds for the answer to a command; the work that it starts continues after the answer. */
-const COMMAND_MS = 5_000
-
 export class FrontendStack {
-  readonly localPlane: LocalRequestPlane | null
-  /** Sends requests unchanged to foreign engines; null: there are none. */
-  readonly forwardPlane: ForwardPlane | null
-  readonly texts: ModelTexts
+  readonly planes: WorkerPlanes
   /** Null: all that is served is forwarded without a tokenizer. */
   readonly #textLoader: TextLoader | null
   readonly #config: ServeConfig
   readonly #frontend: Frontend
-  readonly #plane: RequestPlane
-  readonly #tcpPlane: TcpRequestPlane | null
   readonly #metrics: FrontendMetrics
   readonly #guard: HttpGuard
   readonly #keys: OpenKeys | null
@@ -99,7 +81,6 @@ export class FrontendStack {
   readonly #traces: Traces | null
   readonly #sharing = new PeerSharing()
   readonly #roles: RoleKeeper | null
-  readonly #workerPeers: WorkerPeers | null
   readonly #siblings: FrontendSiblings | null
   readonly #open: (head: HttpHead) => OpenRequest
   #http: HttpServer | null = null
@@ -116,29 +97,15 @@ export class FrontendStack {
     this.#sharesPort =
       SHARES_BY_KERNEL && options.siblings !== null && options.siblings !== undefined
     this.#onFault = (error) => logger.error({ err: error }, 'internal error')
-    const reports = this.#reports()
-    this.#tcpPlane =
-      options.plane === 'tcp'
-        ? new TcpRequestPlane({
-            ...reports,
-            ...wireSecurity(config),
-            software: `baton ${BATON_VERSION}`,
-          })
-        : null
-    const tcpPlane = this.#tcpPlane
-    this.#workerPeers =
-      tcpPlane === null ? null : new WorkerPeers((bytes, over) => tcpPlane.sendPeer(bytes, over))
-    this.localPlane = options.plane === 'local' ? new LocalRequestPlane(reports) : null
-    const workers = (this.#tcpPlane ?? this.localPlane) as RequestPlane
-    this.texts = new ModelTexts(workers, {
-      config,
-      security: wireSecurity(config),
-      cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
-      onProblem: (problem) => logger.warn(problem),
-    })
     const forwarding = forwardingOf(config, options.plane)
-    this.forwardPlane = forwarding === null ? null : new ForwardPlane(this.texts.plane)
-    this.#plane = this.forwardPlane ?? this.texts.plane
+    this.planes = new WorkerPlanes({
+      config,
+      kind: options.plane,
+      forwards: forwarding !== null,
+      reports: this.#reports(),
+      cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
+      onTextProblem: (problem) => logger.warn(problem),
+    })
     this.#metrics = new FrontendMetrics({
       routers: () =>
         this.#frontend.registry.models.map(
@@ -163,7 +130,7 @@ export class FrontendStack {
       consolePage,
       createRouter: (model, version) =>
         createModelRouter({
-          plane: this.#plane,
+          plane: this.planes.plane,
           clock: osClock,
           random: osRandom,
           config:
@@ -172,20 +139,20 @@ export class FrontendStack {
           hasPeers: () => this.#sharing.hasPeers,
           listens: () => this.#sharing.isHeard,
         }),
-      loadText: (card) => this.texts.textOf(card),
+      loadText: (card) => this.planes.texts.textOf(card),
       observer: observeWithAll([
         this.#metrics.observe,
         frontendLog(logger),
         ...(this.#traces === null ? [] : [this.#traces.observe]),
       ]),
       ...(this.#traces === null ? {} : { beginTrace: this.#traces.begin }),
-      fleetObserver: observeWithAll([fleetLog(logger), (news) => this.#tellPlane(news)]),
+      fleetObserver: observeWithAll([fleetLog(logger), (news) => this.#fleetChanged(news)]),
       reportsLinks: true,
-      commandWorker: (card, command) => this.#command(card, command),
+      commandWorker: (card, command) => this.planes.command(card, command),
       onAdminNews: (news) => this.#sharing.tellAdmin(news),
       ...(forwarding === null ? {} : { forwarding, media: mediaOptionsOf(config) }),
       metrics: (accept) => this.#metrics.page(accept),
-      encodeOffLoop: (card, text, options) => this.texts.encode(card, text, options),
+      encodeOffLoop: (card, text, options) => this.planes.texts.encode(card, text, options),
       limits: {
         migrationLimit: config.migrationLimit,
         migrationWaitMs: config.migrationWaitSeconds * 1000,
@@ -237,9 +204,7 @@ export class FrontendStack {
         // The router learns of it first, so that requests which the plane fails now are not retried on the same
         // worker.
         registry.workerLeft(workerId, reason)
-        this.#tcpPlane?.workerLeft(workerId, reason)
-        this.forwardPlane?.workerLeft(workerId)
-        this.texts.workerLeft(workerId)
+        this.planes.workerLeft(workerId, reason)
       },
       unreadable: (entry, why) =>
         this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
@@ -255,7 +220,7 @@ export class FrontendStack {
     })
     registry.fleetFound()
     const nats = this.#discovery.peers?.() ?? null
-    const ways = nats !== null ? [nats] : [this.#siblings, this.#workerPeers]
+    const ways = nats !== null ? [nats] : [this.#siblings, this.planes.peers]
     this.#sharing.start(
       ways.filter((way) => way !== null),
       this.#frontend,
@@ -316,7 +281,7 @@ export class FrontendStack {
     await this.#frontend.stopBatches()
     await this.#http?.close(0)
     this.#frontend.close()
-    await this.#plane.close()
+    await this.planes.plane.close()
     this.#metrics.close()
     this.#roles?.close()
     this.#textLoader?.close()
@@ -324,44 +289,22 @@ export class FrontendStack {
     await this.#keys?.close()
     this.#state?.close()
     this.#tls?.close()
-    await this.texts.close()
+    await this.planes.texts.close()
   }
 
   #keepRoles(): RoleKeeper {
     return new RoleKeeper({
       registry: this.#frontend.registry,
       ttftGoalMs: this.#config.ttftGoal * 1000,
-      command: (card, command) => this.#command(card, command),
+      command: (card, command) => this.planes.command(card, command),
       logger: this.#logger,
     })
   }
 
-  async #command(card: WorkerCard, command: Readonly<Record<string, unknown>>): Promise<unknown> {
-    const { host, port, workerId } = card
-    if (this.localPlane !== null) return await this.localPlane.command(workerId, command)
-    const software = `baton ${BATON_VERSION}`
-    const security = wireSecurity(this.#config)
-    return await commandWorker(
-      { host, port, software, ...security, timeoutMs: COMMAND_MS },
-      command,
-    )
-  }
-
-  /** Tells the request plane which workers to connect to and which to drop. */
-  #tellPlane(news: FleetNews): void {
-    if (news.kind === 'workerJoined') {
-      this.forwardPlane?.workerJoined(news.card)
-      if (this.localPlane === null) this.texts.workerJoined(news.card)
-      this.#tcpPlane?.workerJoined(news.card)
-      this.localPlane?.tellAll(news.card.workerId)
-      if (this.localPlane !== null) this.#textLoader?.loadSoon()
-    } else if (news.kind === 'workerConnected') {
-      this.#textLoader?.loadSoon()
-    } else if (news.kind === 'workerRefused') {
-      const { card, model, differences } = news
-      const text = `worker ${card.workerId} gets no requests, it differs from the others of ${model}: ${describeDifferences(differences)}`
-      this.#tcpPlane?.workerRefused(card, new BatonError('backend.worker_differs', text))
-    }
+  #fleetChanged(news: FleetNews): void {
+    this.planes.tell(news)
+    const isLocal = this.planes.local !== null
+    if (news.kind === (isLocal ? 'workerJoined' : 'workerConnected')) this.#textLoader?.loadSoon()
   }
 
   #openTraces(open: OpenTraces | null): Traces | null {
@@ -379,7 +322,7 @@ export class FrontendStack {
         this.#frontend.registry.wantsKvSnapshot(workerId, dpRank),
       onLoad: (workerId, report) => this.#frontend.registry.load(workerId, report),
       onPeer: (payload) =>
-        this.#sharing.attempt('over a worker', () => this.#workerPeers?.take(payload)),
+        this.#sharing.attempt('over a worker', () => this.planes.peers?.take(payload)),
       onConnected: (workerId) => {
         this.#connected.add(workerId)
         // This is the first connection to the other frontends, where the way to them leads over workers.

@@ -15,7 +15,7 @@ import { hostedOptions } from './hosted-options.ts'
 
 export function localFleet(config: ServeConfig, stack: FrontendStack, discovery: Discovery): Fleet {
   const workers: HostedWorker[] = []
-  const { localPlane } = stack
+  const { local: localPlane } = stack.planes
   if (localPlane === null) throw new BatonError('runtime.internal', 'no local plane')
   const planned = fleetRoles(config)
   let isStopping = false

@@ -279,11 +279,11 @@ export function gatewayFleet(
   stack: FrontendStack,
   discovery: Discovery,
 ): Fleet {
-  const { localPlane: local, forwardPlane: forward } = stack
+  const { local, forward, texts } = stack.planes
   if (local === null || forward === null) throw new BatonError('runtime.internal', 'no local plane')
   const gateway = new GatewayFleet(
     config,
-    { local, forward, texts: stack.texts.atEngines },
+    { local, forward, texts: texts.atEngines },
     discovery,
     (upstream, text) => stack.note(upstream, text),
   )
