@@ -38,7 +38,7 @@ export function withFleetFlags(command: Command): Command {
     .option('--decode <n>', 'decode workers')
     .option(
       '--workers <group>',
-      'a group of workers, may be repeated: mode:count, or mode:count:speed=0.25,num_gpu_blocks=8000,startup=30',
+      'a group of workers, may be repeated: mode:count, or mode:count:speed=0.25,num_gpu_blocks=8000,startup=30; for plan also cost=1.8',
       collect,
     )
     .option('--timing <file>', 'timing of the engine: a file of `baton profile`')

@@ -138,8 +138,8 @@ function checkGroups(groups: readonly FleetGroup[]): void {
 }
 
 /**
- * Parses `decode:2` or `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30`; the part after the count are
- * arguments of the simulated engine.
+ * Parses `decode:2` or `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30,cost=2`; apart from `startup` and `cost`, the
+ * part after the count are arguments of the simulated engine.
  */
 function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   const [role = '', count, ...rest] = spec.split(':')
@@ -151,7 +151,7 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   const pairs = parsePairs('--workers', rest.join(':'))
   const args: Record<string, unknown> = {}
   for (const [name, value] of pairs) {
-    if (name === 'startup') continue
+    if (name === 'startup' || name === 'cost') continue
     // The engine would take 0 as an infinite speed, so it is refused here.
     if (name === 'speed' && !(Number(value) > 0))
       throw refusal('--workers', `speed=${value}: expected a number above 0`)
@@ -159,13 +159,16 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   }
   const own = Object.keys(args).length === 0 ? {} : engineArgs(args)
   const startup = pairs.get('startup')
+  const cost = pairs.get('cost')
+  const shown = [...pairs].filter(([name]) => name !== 'cost').map((pair) => pair.join('='))
   const { mode: _mode, ...ownEngine } = own as SchedulerOptions & { mode?: unknown }
   return {
     mode,
     count: countOfWorkers('--workers', count),
     engine: { ...engine, ...ownEngine },
     ...(startup === undefined ? {} : { startupMs: 1000 * numberOf('--workers startup', startup) }),
-    ...(pairs.size === 0 ? {} : { name: ` (${rest.join(':')})` }),
+    ...(cost === undefined ? {} : { cost: numberOf('--workers cost', cost) }),
+    ...(shown.length === 0 ? {} : { name: ` (${shown.join(',')})` }),
   }
 }
 

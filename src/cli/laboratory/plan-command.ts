@@ -11,7 +11,7 @@ import { refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import type { LabRuns } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
-import { planVariants, sizeName, withoutCosts, workersOf } from './plan-kinds.ts'
+import { planVariants, sizeName, workersOf } from './plan-kinds.ts'
 import type { PlanVariant } from './plan-kinds.ts'
 import { trialsOf, verdictOf } from './plan-text.ts'
 import type { MeasuredTrial } from './plan-text.ts'
@@ -31,9 +31,8 @@ export async function runPlan(
   for (const [name, said] of Object.entries({ aggregated, prefill, decode }))
     if (said !== undefined)
       console.error(`--${name} is not used: plan looks for the numbers of workers, up to --max`)
-  const { flags: ofFleet, costs } = withoutCosts(searched)
-  const cell = labCell(trace, ofFleet, options)
-  const variants = planVariants(cell.config.workers, costs, flags['costs'])
+  const cell = labCell(trace, searched, options)
+  const variants = planVariants(cell.config.workers, flags)
   const kinds = kindsOf(flags['kinds'])
   const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
   const goal = shareOf('--good', flags['good'] ?? 0.99)

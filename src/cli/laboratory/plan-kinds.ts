@@ -16,35 +16,13 @@ export type PlanVariant = Readonly<Partial<Record<keyof FleetSize, PlanKind>>>
 
 const ROLES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
 
-/** Removes `cost=` from the groups of `--workers`, because it is no argument of an engine. */
-export function withoutCosts(flags: Flags): {
-  readonly flags: Flags
-  readonly costs: readonly (number | null)[]
-} {
-  const specs = (flags['workers'] as readonly string[] | undefined) ?? []
-  const costs: (number | null)[] = []
-  const workers = specs.map((spec) => {
-    const [mode = '', count = '', ...rest] = spec.split(':')
-    const parts = rest.join(':').split(',')
-    const cost = parts.find((part) => part.trim().startsWith('cost='))
-    costs.push(cost === undefined ? null : numberOf('--workers cost', cost.split('=')[1]))
-    const others = parts.filter((part) => part !== cost && part !== '').join(',')
-    return [mode, count, ...(others === '' ? [] : [others])].join(':')
-  })
-  return { flags: { ...flags, workers }, costs }
-}
-
 /**
- * Every kind of aggregated worker, and every kind of prefill worker with every kind of decode worker. `groups`: of
- * `--workers`, in its order; `costs`: their own costs.
+ * Every kind of aggregated worker, and every kind of prefill worker with every kind of decode worker. `groups` are
+ * those of `--workers`, if it is given.
  */
-export function planVariants(
-  groups: readonly FleetGroup[],
-  costs: readonly (number | null)[],
-  given: Flags[string],
-): PlanVariant[] {
-  const standard = costsOf(given)
-  if (costs.length === 0) {
+export function planVariants(groups: readonly FleetGroup[], flags: Flags): PlanVariant[] {
+  const standard = costsOf(flags['costs'])
+  if (flags['workers'] === undefined) {
     // One kind of engine for every role; the numbers of workers come from the search.
     const { engine = {}, pace } = groups[0] ?? {}
     const kind = (mode: keyof typeof ROLES): PlanKind => ({
@@ -54,9 +32,9 @@ export function planVariants(
     return [{ aggregated: kind('agg') }, { prefill: kind('prefill'), decode: kind('decode') }]
   }
   const ofMode = (mode: keyof typeof ROLES): PlanKind[] =>
-    groups.flatMap((group, i) =>
-      group.mode === mode ? [{ group, cost: costs[i] ?? standard[ROLES[mode]] }] : [],
-    )
+    groups
+      .filter((group) => group.mode === mode)
+      .map((group) => ({ group, cost: group.cost ?? standard[ROLES[mode]] }))
   return [
     ...ofMode('agg').map((aggregated) => ({ aggregated })),
     ...ofMode('prefill').flatMap((prefill) =>

@@ -21,6 +21,8 @@ export interface FleetGroup {
   readonly changesRole?: boolean
   /** For reports. */
   readonly name?: string
+  /** Cost of one worker. Used by `baton plan` only; a run does not depend on it. */
+  readonly cost?: number
 }
 
 export interface RequestOverhead {
