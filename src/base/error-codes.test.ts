@@ -54,6 +54,8 @@ describe('ERROR_CODES - the table', () => {
       'transport.cannot_connect',
       'transport.disconnected',
       'transport.connection_timeout',
+      'transport.unauthenticated',
+      'transport.tls_failed',
       'transport.protocol',
       'transport.version_mismatch',
       'backend.worker_unavailable',

@@ -135,6 +135,18 @@ export const ERROR_CODES = {
     'retry migrate',
     'The worker did not answer the connection in time.',
   ),
+  'transport.unauthenticated': row(
+    'Unavailable',
+    503,
+    'retry migrate',
+    'The worker has another shared secret, or only one side has one.',
+  ),
+  'transport.tls_failed': row(
+    'Unavailable',
+    503,
+    'retry migrate',
+    'The TLS handshake with the worker failed, or only one side uses TLS.',
+  ),
   'transport.protocol': row(
     'BackendProtocol',
     502,

@@ -12,7 +12,7 @@
  * The proof contains the role of the prover, so that a proof cannot be reflected, and both nonces, so that it cannot
  * be replayed. How a proof is computed (HMAC with a shared secret) is up to room `network`.
  */
-import { assert } from '../base/index.ts'
+import { assert, BatonError } from '../base/index.ts'
 import type { FrameWriter } from './frame-writer.ts'
 import {
   NONCE_BYTES,
@@ -89,8 +89,7 @@ export class Handshake {
   #onHello(peer: Hello, writer: FrameWriter): void {
     const { side, prove } = this.#options
     if (peer.authRequired && prove === undefined) {
-      throw protocolError(
-        'hello.unauthenticated',
+      throw unauthenticated(
         'the peer requires a shared secret and this process has none: configure the same secret on both',
       )
     }
@@ -108,10 +107,7 @@ export class Handshake {
     const { side, nonce, prove } = this.#options
     const peerSide = side === 'initiator' ? 'acceptor' : 'initiator'
     if (prove && !isSame(proof, prove(statement(peerSide, nonce, peer.nonce)))) {
-      throw protocolError(
-        'hello.unauthenticated',
-        'the peer does not know the shared secret of this process',
-      )
+      throw unauthenticated('the peer does not know the shared secret of this process')
     }
     if (side === 'acceptor') {
       this.#options.admit?.()
@@ -119,6 +115,12 @@ export class Handshake {
     }
     this.#isReady = true
   }
+}
+
+function unauthenticated(why: string): BatonError {
+  return new BatonError('transport.unauthenticated', why, {
+    data: { reason: 'hello.unauthenticated' },
+  })
 }
 
 function statement(side: HandshakeSide, theirs: Uint8Array, own: Uint8Array): Uint8Array {

@@ -12,7 +12,6 @@ export type ProtocolFault =
   | 'message.out_of_range'
   | 'hello.bad_magic'
   | 'hello.expected'
-  | 'hello.unauthenticated'
 
 export function protocolError(
   reason: ProtocolFault,

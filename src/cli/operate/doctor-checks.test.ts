@@ -5,7 +5,7 @@ import type { FleetView } from '../../frontend/index.ts'
 import { flagOf, OPTION_TABLE } from '../options/option-table.ts'
 import type { Finding } from './finding.ts'
 import { findingLines } from './finding.ts'
-import { connectionAdvice, fleetChecks } from './fleet-checks.ts'
+import { fleetChecks } from './fleet-checks.ts'
 import { diskSpace, nodeVersion, openFiles } from './local-checks.ts'
 import { certificateAge, clock, processFindings } from './server-checks.ts'
 
@@ -110,13 +110,23 @@ describe('baton doctor, the fleet', () => {
   })
 
   it.each([
-    ['the peer has another secret', '--wire-secret'],
-    ['self-signed certificate in chain', '--tls-ca'],
-    ['connect ECONNREFUSED', '--worker-advertise'],
-    ['the version 9 of the wire', 'older side'],
-    ['whatever', 'log'],
-  ])('%s - the finding says what to do', (reason, advice) => {
-    expect(connectionAdvice(reason)).toContain(advice)
+    ['transport.unauthenticated', '--wire-secret'],
+    ['transport.tls_failed', '--tls-ca'],
+    ['transport.cannot_connect', '--worker-advertise'],
+    ['transport.connection_timeout', 'firewall'],
+    ['transport.version_mismatch', 'older side'],
+    ['transport.protocol', 'log'],
+    [undefined, 'log'],
+  ] as const)('a worker without a connection, %s - the finding says what to do', (code, advice) => {
+    const worker = aWorker({ state: 'unreachable', reason: 'x', ...(code && { code }) })
+    const fleet = aFleet({ models: [aModel({ workers: [worker] })] })
+    expect(fleetChecks(fleet)).toContainEqual(
+      expect.objectContaining({
+        level: 'fault',
+        topic: 'connections',
+        advice: expect.stringContaining(advice),
+      }),
+    )
   })
 })
 

@@ -1,6 +1,7 @@
 /**
  * What `baton doctor` checks in a fleet: versions, connections, checksums, KV events, disaggregation, overload.
  */
+import type { ErrorCode } from '../../base/index.ts'
 import { workerAddress } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 import { counted, fault, ok, warning } from './finding.ts'
@@ -82,7 +83,7 @@ function modelChecks(model: ModelView): Finding[] {
 const READY_ADVICE = 'start the missing workers; /health says which role'
 
 function notServing(worker: WorkerView): Finding {
-  const { workerId, state, reason = '' } = worker
+  const { workerId, state, reason = '', code } = worker
   const name = `worker ${shortId(workerId)} at ${workerAddress(worker)}`
   if (state === 'refused') {
     return fault(
@@ -91,20 +92,24 @@ function notServing(worker: WorkerView): Finding {
       'start it with the same model files, block size and context length as the others, or under another model name',
     )
   }
-  return fault('connections', `${name}: ${reason}`, connectionAdvice(reason))
+  return fault('connections', `${name}: ${reason}`, connectionAdvice(code))
 }
 
-/** Chosen by the words of the refusal, because the view of the fleet has no more than those. */
-export function connectionAdvice(reason: string): string {
-  if (/secret|authenticat|proof/i.test(reason)) return 'give both sides the same --wire-secret'
-  if (/certificate|tls|ssl/i.test(reason)) {
-    return 'use certificates of the same --tls-ca on both sides, or TLS on neither side'
+function connectionAdvice(code: ErrorCode | undefined): string {
+  switch (code) {
+    case 'transport.unauthenticated':
+      return 'give both sides the same --wire-secret'
+    case 'transport.tls_failed':
+      return 'use certificates of the same --tls-ca on both sides, or TLS on neither side'
+    case 'transport.cannot_connect':
+    case 'transport.connection_timeout':
+    case 'transport.disconnected':
+      return 'check that the process is running, that --worker-advertise is an address the frontend reaches, and that the firewall leaves the port open'
+    case 'transport.version_mismatch':
+      return 'update the older side'
+    default:
+      return "read the worker's log"
   }
-  if (/refused|unreachable|timed? ?out|ETIMEDOUT|EHOSTUNREACH/i.test(reason)) {
-    return 'check that the process is running, that --worker-advertise is an address the frontend reaches, and that the firewall leaves the port open'
-  }
-  if (/version/i.test(reason)) return 'update the older side'
-  return "read the worker's log"
 }
 
 function kvEvents({ name, prefill, decode }: ModelView): Finding[] {

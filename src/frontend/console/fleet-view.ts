@@ -1,6 +1,7 @@
 /**
  * The fleet as one value for display: models, workers by role, their load, and what is wrong.
  */
+import type { ErrorCode } from '../../base/index.ts'
 import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { PoolStatus, RankStatus } from '../../router/index.ts'
@@ -38,6 +39,8 @@ export interface WorkerView {
   /** `unreachable`: there is no connection. `refused`: the worker differs from the others of the model. */
   readonly state: 'serving' | 'unreachable' | 'refused'
   readonly reason?: string
+  /** The error code of `reason`. Absent: none yet, or the answer is of an older frontend. */
+  readonly code?: ErrorCode
   readonly ranks: readonly RankView[]
 }
 
@@ -166,12 +169,14 @@ function otherWorkers(model: ServedModel): WorkerView[] {
     ...cardView(card),
     state: 'unreachable',
     reason: fault?.message ?? 'is being connected',
+    ...(fault === null ? {} : { code: fault.code }),
     ranks: [],
   }))
   const refused = model.refused.map(({ card, differences }): WorkerView => ({
     ...cardView(card),
     state: 'refused',
     reason: `differs from the others: ${describeDifferences(differences)}`,
+    code: 'backend.worker_differs',
     ranks: [],
   }))
   return [...unreachable, ...refused]

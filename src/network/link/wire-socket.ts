@@ -310,7 +310,7 @@ function refuseTls(piece: Uint8Array): void {
   const [type, major, minor = 0] = piece
   if ((type !== 0x16 && type !== 0x15) || major !== 0x03 || minor < 1 || minor > 4) return
   throw new BatonError(
-    'transport.protocol',
+    'transport.tls_failed',
     'the peer uses TLS and this process does not: give both --tls-cert, --tls-key and --tls-ca',
   )
 }

@@ -63,7 +63,7 @@ export function createWireServer(
   return server.on('secureConnection', onConnection)
 }
 
-/** The failure of a socket, with words that name TLS when it is the cause. */
+/** The failure of a socket. When TLS is the cause, message and code say so; otherwise the code is `code`. */
 export function wireFailure(
   error: NodeJS.ErrnoException,
   code: ErrorCode = 'transport.cannot_connect',
@@ -75,7 +75,9 @@ export function wireFailure(
   const hint = /wrong version number|http request|unknown protocol/.test(why)
     ? '; the peer does not use TLS'
     : `; ${SAME_AUTHORITY}`
-  return new BatonError(code, `TLS handshake failed: ${why}${hint}`, { cause: error })
+  return new BatonError('transport.tls_failed', `TLS handshake failed: ${why}${hint}`, {
+    cause: error,
+  })
 }
 
 /** A side that refuses a certificate closes the connection without saying so. */
@@ -83,7 +85,7 @@ function distrusted(reason: Error | string | null, cause: Error): BatonError {
   const why =
     reason === null ? 'the peer closed the connection' : `certificate refused: ${String(reason)}`
   const text = `TLS handshake failed: ${why}; ${SAME_AUTHORITY}`
-  return new BatonError('transport.cannot_connect', text, { cause })
+  return new BatonError('transport.tls_failed', text, { cause })
 }
 
 const SAME_AUTHORITY = 'are both certificates signed by the authority in --tls-ca?'

@@ -62,7 +62,7 @@ describe('WorkerCardLink', () => {
     const { server } = await scene(sampleCard(1), 'a secret of sixteen bytes')
     const stranger = follow(server.port, { secret: 'another one of sixteen bytes' })
     await until('refused', () => stranger.lost.length === 1)
-    expect(stranger.lost[0]?.code).toBe('transport.protocol')
+    expect(stranger.lost[0]?.code).toBe('transport.unauthenticated')
     expect(stranger.lost[0]?.message).toContain('secret')
     await server.close()
     const nobody = follow(server.port)
