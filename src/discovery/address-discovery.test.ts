@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 import { until } from '../../test/until.ts'
 import { AddressDiscovery } from './address-discovery.ts'
+import type { FollowListener } from './address-discovery.ts'
 import {
   AddressFleet,
   Answers,
@@ -35,18 +36,22 @@ describe('AddressDiscovery', () => {
     expect(record.told).toEqual(['joined 4', 'joined 3', 'joined 2', 'joined 1'])
   })
 
-  it('a silent address - delays the report of the others by half a second at most', async () => {
+  it('a silent address - delays neither the others nor the start for longer than the others need', async () => {
     const record = new DiscoveryRecord()
+    const silent: { listener?: FollowListener } = {}
     const discovery = new AddressDiscovery({
       addresses: () => Promise.resolve(at(1, 2)),
       follow: ({ port }, listener) => {
         if (port === 1) queueMicrotask(() => listener.onCard(sampleCard(1)))
+        else silent.listener = listener
         return { close: () => undefined }
       },
     })
     onTestFinished(() => discovery.close())
-    void discovery.watch(record)
-    await record.until('joined 1')
+    const watch = await discovery.watch(record)
+    expect([...watch.cards.keys()]).toEqual(['1'])
+    silent.listener?.onCard(sampleCard(2))
+    expect(record.told).toEqual(['joined 1', 'joined 2'])
   })
 
   it('another worker at an address, and an address that was removed', async () => {

@@ -42,6 +42,11 @@ const DIALLED_AT_ONCE = 128
  * worker first, because of workers that differ the first one decides, and it must be the same in every frontend.
  */
 const GATHER_MS = 500
+/**
+ * Once a worker is known, addresses that are silent are not waited for any more when no other has answered for this
+ * time: a host that is off must not delay the start until its connection times out.
+ */
+const QUIET_MS = 500
 /** The largest pause, in polls, between attempts to reach an unknown worker. */
 const LOOKS_BETWEEN_MAX = 8
 
@@ -101,7 +106,10 @@ class AddressWatch implements DiscoveryWatch {
   /** The first cards; null: they were reported. */
   #gathered: Map<WorkerId, WorkerCard> | null = new Map()
   #dialling = 0
-  #whenIdle: (() => void) | null = null
+  #whenOpen: (() => void) | null = null
+  #quiet: NodeJS.Timeout | null = null
+  /** Attempts to connect that have succeeded or failed. */
+  #answers = 0
   #poll: NodeJS.Timeout | null = null
   #looks = 0
   #marks = 0
@@ -121,14 +129,16 @@ class AddressWatch implements DiscoveryWatch {
     return this.#diff.cards
   }
 
-  /** Resolves when every address has answered or failed. */
+  /** Resolves when every address has answered or failed, or when some have and the others are silent. */
   async open(): Promise<void> {
     await this.#look()
     await new Promise<void>((resolve) => {
-      this.#whenIdle = resolve
+      this.#whenOpen = resolve
       this.#dial()
+      this.#awaitQuiet()
     })
-    this.#whenIdle = null
+    this.#whenOpen = null
+    if (this.#quiet !== null) clearTimeout(this.#quiet)
     this.#tellGathered()
     this.#lookLater()
   }
@@ -137,7 +147,7 @@ class AddressWatch implements DiscoveryWatch {
     this.#closed = true
     if (this.#poll !== null) clearTimeout(this.#poll)
     for (const place of this.#places.values()) place.stop?.()
-    this.#whenIdle?.()
+    this.#whenOpen?.()
   }
 
   /** Polls do not overlap: the next starts after a slow one has ended. */
@@ -200,7 +210,21 @@ class AddressWatch implements DiscoveryWatch {
       place.isQueued = false
       if (this.#places.get(place.name) === place) this.#follow(place)
     }
-    if (this.#dialling === 0 && this.#queue.length === 0) this.#whenIdle?.()
+    if (this.#dialling === 0 && this.#queue.length === 0) this.#whenOpen?.()
+  }
+
+  /** Starts to measure how long no address has answered, until the watch is open. */
+  #awaitQuiet(): void {
+    if (this.#whenOpen === null) return
+    if (this.#quiet !== null) clearTimeout(this.#quiet)
+    const before = this.#answers
+    this.#quiet = setTimeout(() => {
+      // Answers that have arrived during a long turn of the event loop are read first.
+      setImmediate(() => {
+        const isKnown = this.#diff.cards.size > 0 || (this.#gathered?.size ?? 0) > 0
+        if (isKnown && this.#answers === before) this.#whenOpen?.()
+      })
+    }, QUIET_MS)
   }
 
   #follow(place: Place): void {
@@ -211,7 +235,9 @@ class AddressWatch implements DiscoveryWatch {
       if (!isDialling) return
       isDialling = false
       this.#dialling -= 1
+      this.#answers += 1
       this.#dial()
+      this.#awaitQuiet()
     }
     const stop = (): void => {
       if (isOver) return
