@@ -80,6 +80,33 @@ describe('tools of a coding agent in the Responses API', () => {
     expect([status, json.error.param]).toEqual([400, 'input[0].call_id'])
   })
 
+  it.each([
+    ['function_call', { name: 'f', arguments: '{}' }, 'function call'],
+    ['custom_tool_call', { name: 'f', input: 'x' }, 'custom tool call'],
+  ])(
+    'the output of a %s that is not in the input before it - is refused',
+    async (type, call, name) => {
+      const question = { role: 'user', content: 'hi' }
+      const called = { type, call_id: 'call_1', ...call }
+      const output = { type: `${type}_output`, call_id: 'call_1', output: 'ok' }
+      const post = (input: unknown) => said('hello').post('/v1/responses', { ...fields, input })
+      expect((await post([question, called, output])).status).toBe(200)
+      for (const input of [
+        [question, output],
+        [question, { ...called, call_id: 'call_2' }, output],
+        [question, output, called],
+      ]) {
+        const { status, json } = await post(input)
+        const at = input.indexOf(output)
+        expect([status, json.error.param, json.error.message]).toEqual([
+          400,
+          `input[${at}].call_id`,
+          `No tool call found for ${name} output with call_id call_1.`,
+        ])
+      }
+    },
+  )
+
   it('web search alone - is a request without tools', async () => {
     const it_ = said('hello')
     const tools = [{ type: 'web_search' }]

@@ -111,6 +111,13 @@ describe('stored responses with the openai client', () => {
       input: [{ type: 'function_call_output', call_id: item.call_id, output: 'sunny' }],
     })
     expect(answer.status).toMatch(/completed|incomplete/)
+    const unknown = { type: 'function_call_output', call_id: 'call_0', output: 'sunny' } as const
+    await expect(
+      create({ previous_response_id: called.id, input: [unknown] }),
+    ).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining('No tool call found for function call output'),
+    })
     const items = await client.responses.inputItems.list(answer.id)
     expect(items.data.map(({ type }) => type)).toEqual([
       'message',

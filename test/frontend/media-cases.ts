@@ -241,6 +241,7 @@ export const BAD: readonly (readonly [string, string, unknown, string])[] = [
     '/v1/responses',
     {
       input: [
+        { type: 'function_call', call_id: 'c', name: 'look', arguments: '{}' },
         {
           type: 'function_call_output',
           call_id: 'c',
@@ -248,7 +249,7 @@ export const BAD: readonly (readonly [string, string, unknown, string])[] = [
         },
       ],
     },
-    'input[0].output[0].image_url',
+    'input[1].output[0].image_url',
   ],
   [
     'a screenshot',

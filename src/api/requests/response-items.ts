@@ -48,6 +48,8 @@ export const itemSchema = z.union(
   'must be a message, a reasoning, a function_call or custom_tool_call or its output, or an item_reference',
 )
 
+export type ResponseItem = z.infer<typeof itemSchema>
+
 export const referenceSchema = z.looseObject({
   type: z.literal('item_reference').nullish(),
   id: z.string(),

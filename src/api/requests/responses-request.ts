@@ -7,7 +7,7 @@ import { BatonError, withPlainIntegers } from '../../base/index.ts'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
 import { customToolFunction } from '../fields/custom-tool.ts'
-import { nameInSpace, offeredTools, toolSchema } from '../fields/offered-tools.ts'
+import { offeredTools, toolSchema } from '../fields/offered-tools.ts'
 import type { OwnTool, ToolPlace } from '../fields/offered-tools.ts'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
@@ -15,6 +15,8 @@ import { withFieldNames, withFormatField } from '../fields/renamed-fault.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema, metadataSchema } from '../fields/record-schema.ts'
+import { conversationOf } from './response-conversation.ts'
+import type { Place } from './response-conversation.ts'
 import { itemSchema, referenceOf, referenceSchema } from './response-items.ts'
 
 const format = z.discriminatedUnion('type', [
@@ -195,7 +197,7 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   const unknownName = fields.include?.find((name) => !INCLUDES.includes(name))
   if (unknownName !== undefined) throw unsupported(`include: ${unknownName}`)
   const { tools, places: toolPlaces } = offeredTools(fields.tools ?? [])
-  const { messages, places } = messagesOf(fields)
+  const { messages, places } = conversationOf(fields)
   const chat = withFieldNames(
     (param) => ownName(param, places),
     () => parseChatRequest(chatBody(fields, messages, tools, own['nvext'])),
@@ -291,83 +293,6 @@ function responseFormat(asked: z.infer<typeof format> | undefined): unknown {
     type: 'json_schema',
     json_schema: given({ name: asked.name, schema: asked.schema, strict: asked.strict }),
   }
-}
-
-/** The field that a message was made of. */
-interface Place {
-  readonly at: string
-  readonly isOutput: boolean
-}
-
-interface Conversation {
-  readonly messages: readonly unknown[]
-  /** One per message. */
-  readonly places: readonly Place[]
-}
-
-function messagesOf({ instructions, input }: ResponsesFields): Conversation {
-  const messages: Record<string, unknown>[] = []
-  const places: Place[] = []
-  const took = (at: string, isOutput = false): void => {
-    if (places.length < messages.length) places.push({ at, isOutput })
-  }
-  if (instructions !== undefined) {
-    messages.push({ role: 'system', content: instructions })
-    took('instructions')
-  }
-  if (typeof input === 'string') {
-    messages.push({ role: 'user', content: input })
-    took('input')
-    return { messages, places }
-  }
-  input.forEach((entry, index) => {
-    addItem(messages, entry)
-    took(`input[${index}]`, entry.type?.endsWith('_output') === true)
-  })
-  return { messages, places }
-}
-
-function addItem(messages: Record<string, unknown>[], entry: z.infer<typeof itemSchema>): void {
-  if (entry.type === 'reasoning' || isOfHostedTool(entry)) return
-  if (entry.type === 'function_call') addCall(messages, entry)
-  else if (entry.type === 'custom_tool_call') {
-    addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })
-  } else if (entry.type === 'function_call_output' || entry.type === 'custom_tool_call_output') {
-    messages.push({
-      role: 'tool',
-      // Some templates need an id.
-      tool_call_id: entry['call_id'] ?? entry['id'] ?? 'none',
-      content: partsOf(entry['output']),
-    })
-  } else messages.push({ role: entry['role'], content: partsOf(entry['content']) })
-}
-
-function isOfHostedTool({ type }: { readonly type?: string | undefined }): boolean {
-  return type === 'web_search_call' || type === 'image_generation_call'
-}
-
-/** Consecutive calls belong to one assistant turn. */
-function addCall(messages: Record<string, unknown>[], entry: Record<string, unknown>): void {
-  const call = {
-    id: entry['call_id'],
-    type: 'function',
-    function: {
-      name: nameInSpace(entry['namespace'], entry['name']),
-      arguments: entry['arguments'],
-    },
-  }
-  const last = messages.at(-1)
-  if (last?.['role'] === 'assistant') {
-    const calls = Array.isArray(last['tool_calls']) ? (last['tool_calls'] as unknown[]) : []
-    last['tool_calls'] = [...calls, call]
-  } else messages.push({ role: 'assistant', content: '', tool_calls: [call] })
-}
-
-function partsOf(value: unknown): unknown {
-  if (!Array.isArray(value)) return value
-  return (value as { type: string; text?: string }[]).map((entry) =>
-    entry.type === 'output_text' ? { type: 'text', text: entry.text } : entry,
-  )
 }
 
 function echoOf(fields: ResponsesFields): Record<string, unknown> {
