@@ -2,7 +2,12 @@ import { describe, expect, it } from 'vitest'
 import { groupsOf } from './lab-fleet.ts'
 import { planVariants } from './plan-kinds.ts'
 
-const said = ['agg:1:cost=1', 'agg:9: speed=2, cost = 1.8', 'prefill:1:cost=2,startup=3', 'decode:1']
+const said = [
+  'agg:1:cost=1',
+  'agg:9: speed=2, cost = 1.8',
+  'prefill:1:cost=2,startup=3',
+  'decode:1',
+]
 
 describe('kinds of workers of a plan', () => {
   it('cost= of a group - wherever it stands; other groups have the cost of their role', () => {
