@@ -68,7 +68,7 @@ export async function startGateway(
   const port = await stack.listen()
   await stack.watch()
   await fleet.start()
-  await stack.untilConnected(fleet.workers, 10_000)
+  await stack.untilConnected(fleet.workers, 60_000)
   return {
     port,
     url: `http://127.0.0.1:${port}`,

@@ -249,6 +249,7 @@ describe('SGLang', () => {
     const gateway = await gatewayOf('sglang', [p, d])
     const body = '{"model":"m","max_tokens":9,"rid":"a","bootstrap_room":1,"messages":[]}'
     expect((await ask(gateway.port, CHAT, body)).status).toBe(200)
+    await until('prefill is asked', () => asked(p).length === 1)
     const [first, second] = [asked(p)[0], asked(d)[0]]
     const room = /"bootstrap_room":(\d+)\}$/.exec(second?.body ?? '')?.[1]
     expect(room).toBeDefined()
@@ -332,6 +333,7 @@ describe('SGLang', () => {
     const gateway = await gatewayOf('sglang', [p, d])
     const body = '{"model":"m","input":"hi","max_output_tokens":20}'
     expect((await ask(gateway.port, '/v1/responses', body)).status).toBe(200)
+    await until('prefill is asked', () => asked(p).length === 1)
     const rooms = [asked(p)[0], asked(d)[0]].map(
       (leg) => /"bootstrap_room":(\d+)\}$/.exec(leg?.body ?? '')?.[1],
     )

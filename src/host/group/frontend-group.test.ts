@@ -29,7 +29,7 @@ function groupOf(life: string, options: { readonly restarts: number; readonly pi
     host: '127.0.0.1',
     port: 0,
     count: 1,
-    startDeadlineMs: 20_000,
+    startDeadlineMs: 60_000,
     restartsPerMinuteMax: options.restarts,
     ...(options.pingMs === undefined ? {} : { pingMs: options.pingMs }),
     onEvent: (event) =>

@@ -30,7 +30,7 @@ function supervise(lives: string) {
   const events: SupervisorEvent[] = []
   const supervisor = new WorkerSupervisor({
     script,
-    startDeadlineMs: 20_000,
+    startDeadlineMs: 60_000,
     restartsPerMinuteMax: 3,
     onEvent: (event) => events.push(event),
   })

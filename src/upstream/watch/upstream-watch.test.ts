@@ -59,7 +59,8 @@ async function silentServer(callsMax?: number): Promise<Silent> {
     dialect: {},
     clock: osClock,
     everyMs: 1,
-    deadlineMs: 100,
+    // Longer than a busy machine pauses this process.
+    deadlineMs: 400,
     onLoad: () => undefined,
     onUnavailable: (error) => silent.told.push(error),
     onLost: (error) => {
