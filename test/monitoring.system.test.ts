@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
+import { ERROR_CODES } from '../src/base/index.ts'
 import { freePort } from './free-port.ts'
 import { startBaton } from './running-server.ts'
 import { until } from './until.ts'
@@ -55,6 +56,22 @@ describe('dashboard and alerts', () => {
       (name) => !DOCUMENTED.has(name.replace(/_(bucket|sum|count)$/, '')) && !isOfProcess(name),
     )
     expect(unknown).toEqual([])
+  })
+
+  it('the alert of failing requests - counts all errors of the server, not those of clients and of overload', () => {
+    const [, expression = ''] = ruleQueries.find(([alert]) => alert === 'BatonRequestsFail') ?? []
+    const pattern = (operator: string): RegExp =>
+      new RegExp(`^(?:${expression.match(`error_type${operator}"([^"]+)"`)?.[1]})$`)
+    const [wanted, unwanted] = [pattern('=~'), pattern('!~')]
+    for (const [code, { httpStatus }] of Object.entries(ERROR_CODES)) {
+      const isCounted = wanted.test(code) && !unwanted.test(code)
+      // Another alert reports refusals because of load.
+      const isFailure = httpStatus >= 500 && httpStatus !== 501 && !code.startsWith('capacity.')
+      expect([code, isCounted]).toEqual([code, isFailure])
+    }
+    // A metric that is counted under other labels would never fire it.
+    const labels = [...expression.matchAll(/(\w+)(?:=~|!~|!=|=)"/g)].map(([, label]) => label)
+    expect(new Set(labels)).toEqual(new Set(['error_type']))
   })
 
   it.skipIf(!has('promtool'))('promtool - accepts rules and configuration', () => {

@@ -46,6 +46,11 @@ describe('baton top and baton doctor', () => {
   })
 
   it('doctor - a healthy fleet has no findings, seen from its server and from its workers', async () => {
+    // Mistakes of clients are no faults of the fleet.
+    const body = JSON.stringify({ model: 'storyteller', prompt: 5 })
+    const headers = { 'content-type': 'application/json' }
+    const refused = await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+    expect(refused.status).toBe(400)
     for (const where of [
       ['--url', server.url],
       ['--discovery', discovery],

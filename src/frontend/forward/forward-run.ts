@@ -8,7 +8,7 @@
  * Nothing is resumed after the first byte, because the tokens are not known here. The client gets an error
  * event.
  */
-import { freeOwned, parseWorkerId } from '../../base/index.ts'
+import { freeOwned, loggedMessage, parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
 import { engineAnswerOf, isShown, usageOf } from '../../request/index.ts'
 import type {
@@ -202,6 +202,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
       request: 'new_request',
       attempt: this.#attempt,
       errorCode: error.code,
+      errorMessage: loggedMessage(error),
       resumedTokens: 0,
       ...(lost === undefined ? {} : { failedWorkerId: lost }),
       atMs: clock.nowMs(),

@@ -73,6 +73,8 @@ export interface Migration {
   readonly request: 'new_request' | 'ongoing_request'
   readonly attempt: number
   readonly errorCode: ErrorCode
+  /** Without text of the client. */
+  readonly errorMessage?: string
   readonly failedWorkerId?: WorkerId
   readonly resumedTokens: number
   readonly atMs: number

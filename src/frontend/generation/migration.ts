@@ -8,7 +8,7 @@
  * refused at once. Not migrated: guided output, requests that the client pinned to a worker, and cancelled
  * requests.
  */
-import { BatonError, parseWorkerId } from '../../base/index.ts'
+import { BatonError, loggedMessage, parseWorkerId } from '../../base/index.ts'
 import type { Clock, Timer, WorkerId } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type {
@@ -162,6 +162,7 @@ class MigratingReply implements ReplySink, RequestHandle {
       request: tokens.length === 0 ? 'new_request' : 'ongoing_request',
       attempt: this.#attemptCount,
       errorCode: error.code,
+      errorMessage: loggedMessage(error),
       resumedTokens: tokens.length,
       ...(lost === undefined ? {} : { failedWorkerId: lost }),
       atMs: this.#options.clock.nowMs(),

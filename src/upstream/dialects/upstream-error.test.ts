@@ -82,6 +82,17 @@ describe('errorOfResponse', () => {
   })
 })
 
+describe('the message of a failed engine', () => {
+  it.each([
+    ['CUDA out of memory. Tried to allocate 2.00 GiB', 'status 500, CUDA out of memory'],
+    ['EngineCore encountered an issue. See stack trace', 'status 500, EngineCore'],
+    ['cannot write /secret/my prompt', 'status 500'],
+  ])('%s - has words for operators, and nothing else of the text', (message, shown) => {
+    const error = errorOfResponse(500, JSON.stringify({ error: { message } }))
+    expect(error.message).toBe(`the engine failed (${shown})`)
+  })
+})
+
 describe('errorOfEvent', () => {
   it('an event that is no error - null', () => {
     expect(errorOfEvent({ choices: [] })).toBeNull()

@@ -92,7 +92,8 @@ function upstreamError(
     })
   }
   if (status >= 500) {
-    return new BatonError('backend.engine_shutdown', 'the engine failed', { data, cause })
+    const text = `the engine failed (${[`status ${status}`, ...knownFailure(message)].join(', ')})`
+    return new BatonError('backend.engine_shutdown', text, { data, cause })
   }
   if (isTooLong(message, json)) {
     const text = shown ?? 'the prompt is longer than the context of the engine'
@@ -102,6 +103,18 @@ function upstreamError(
     data,
     cause,
   })
+}
+
+/**
+ * What operators look for in a log. Only these words of the engine's text are used, because the text may contain a
+ * part of a prompt.
+ */
+const KNOWN_FAILURES =
+  /\b(?:(?:CUDA|HIP|XPU|host|GPU) )?out of memory\b|\bEngineCore\b|\bEngineDead\w*|\bengine is dead\b|\bNCCL\b|\bCUDA error\b|\bNIXL\w*|\bno space left on device\b|\btimed out\b/i
+
+function knownFailure(message: string): string[] {
+  const [found] = KNOWN_FAILURES.exec(message) ?? []
+  return found === undefined ? [] : [found]
 }
 
 /** Text arrived where ids were requested: the engine is too old, or of another kind. */
