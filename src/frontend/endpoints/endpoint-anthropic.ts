@@ -3,8 +3,7 @@
  */
 import { parseAnthropicCount, parseAnthropicMessages, readJsonObject } from '../../api/index.ts'
 import { ANTHROPIC_WRITERS } from '../reply/anthropic-writers.ts'
-import { answerForwarded } from '../forward/forward-answer.ts'
-import { isForwardedMedia } from '../forward/media-parts.ts'
+import { answerMediaAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { chatJob } from './endpoint-chat.ts'
 import { jsonReply } from './endpoint-status.ts'
@@ -22,9 +21,8 @@ export async function answerMessages(
   record: CallRecord,
 ): Promise<HttpReply> {
   const fields = readJsonObject(http.body, http.headers['content-type'])
-  if (isForwardedMedia(deps, fields)) {
-    return await answerForwarded(deps, http, record)
-  }
+  const forwarded = answerMediaAtEngine(deps, http, record, fields)
+  if (forwarded !== null) return await forwarded
   const call = parseAnthropicMessages(fields)
   return generate(deps, http, record, chatJob(call, ANTHROPIC_WRITERS))
 }

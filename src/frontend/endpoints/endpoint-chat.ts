@@ -3,8 +3,7 @@
  */
 import { parseChatRequest, readJsonObject } from '../../api/index.ts'
 import type { ChatCall } from '../../api/index.ts'
-import { answerForwarded } from '../forward/forward-answer.ts'
-import { isForwardedMedia } from '../forward/media-parts.ts'
+import { answerMediaAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { chatParser } from '../prompt/chat-parser.ts'
 import { drawableCalls, guidedForModel, guidedParser } from '../prompt/guided-output.ts'
@@ -56,9 +55,8 @@ export async function answerChat(
   record: CallRecord,
 ): Promise<HttpReply> {
   const fields = readJsonObject(http.body, http.headers['content-type'])
-  if (isForwardedMedia(deps, fields)) {
-    return await answerForwarded(deps, http, record)
-  }
+  const forwarded = answerMediaAtEngine(deps, http, record, fields)
+  if (forwarded !== null) return await forwarded
   const call = parseChatRequest(fields)
   return generate(deps, http, record, chatJob(call))
 }

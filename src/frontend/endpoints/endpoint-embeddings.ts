@@ -16,8 +16,7 @@ import type { EmbeddingCall } from '../../api/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { usageOf } from '../../request/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
-import { bodyForEngine } from '../forward/engine-body.ts'
-import { answerForwardedBody } from '../forward/forward-answer.ts'
+import { answerAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { refuseLongInput } from '../prompt/context-window.ts'
 import { EmbeddingRun } from '../generation/embedding-run.ts'
@@ -34,8 +33,8 @@ export async function answerEmbeddings(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const unchanged = bodyForEngine(deps, http)
-  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
+  const unchanged = answerAtEngine(deps, http, record)
+  if (unchanged !== null) return await unchanged
   const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
   const { encoding } = call
   const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {

@@ -3,8 +3,7 @@
  * with embeddings the score is the cosine similarity of two of them. Other models are refused by name.
  */
 import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
-import { bodyForEngine } from '../forward/engine-body.ts'
-import { answerForwardedBody } from '../forward/forward-answer.ts'
+import { answerAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
@@ -17,8 +16,8 @@ export async function answerRerank(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const unchanged = bodyForEngine(deps, http)
-  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
+  const unchanged = answerAtEngine(deps, http, record)
+  if (unchanged !== null) return await unchanged
   const call = parseRerank(readJsonObject(http.body, http.headers['content-type']))
   const { query, documents, topN, returnsDocuments } = call
   const made = await compared(deps, http, record, { ...call, inputs: [query, ...documents] })
@@ -45,8 +44,8 @@ export async function answerScore(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const unchanged = bodyForEngine(deps, http)
-  if (unchanged !== null) return await answerForwardedBody(deps, http, record, unchanged)
+  const unchanged = answerAtEngine(deps, http, record)
+  if (unchanged !== null) return await unchanged
   const call = parseScore(readJsonObject(http.body, http.headers['content-type']))
   const { left, right } = call
   const inputs = [...new Set([...left, ...right])]

@@ -12,8 +12,7 @@ import { answerInBackground } from './background-response.ts'
 import { storedOf, withIds } from './endpoint-stored.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { chatPrompt, withinCount } from '../prompt/prompt.ts'
-import { answerForwarded } from '../forward/forward-answer.ts'
-import { isForwardedMedia } from '../forward/media-parts.ts'
+import { answerMediaAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { chatJob } from './endpoint-chat.ts'
 import { offLoopOf } from '../generation/generation-job.ts'
@@ -32,9 +31,8 @@ export async function answerResponses(
   record: CallRecord,
 ): Promise<HttpReply> {
   const fields = readJsonObject(http.body, http.headers['content-type'])
-  if (isForwardedMedia(deps, fields)) {
-    return await answerForwarded(deps, http, record)
-  }
+  const forwarded = answerMediaAtEngine(deps, http, record, fields)
+  if (forwarded !== null) return await forwarded
   if (deps.state === undefined) {
     const { chat, echo, ...tools } = parseResponsesRequest(fields)
     return generate(deps, http, record, chatJob(chat, responsesWriters(echo, tools), 'input'))

@@ -24,10 +24,12 @@ import type { MediaSource } from '../media/media-sources.ts'
 import { isPassedThrough, takesForwarded } from '../models/passed-through.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import { withGoals } from '../prompt/goals-of-class.ts'
+import { bodyForEngine } from './engine-body.ts'
 import { readForwardBody } from './forward-body.ts'
 import type { ForwardBody } from './forward-body.ts'
 import { AnsweredModel } from './answered-model.ts'
 import { forwardHeaders } from './forward-headers.ts'
+import { isForwardedMedia } from './media-parts.ts'
 import type { RoutingTokens } from './routing-tokens.ts'
 import { ForwardRun } from './forward-run.ts'
 import { tokenizedPrompt } from './tokenized-prompt.ts'
@@ -41,6 +43,26 @@ export function answerForwarded(
   record: CallRecord,
 ): Promise<HttpReply> {
   return answerForwardedBody(deps, http, record, bodyOf(http, http.body))
+}
+
+/** Null: Baton answers this call itself, with the embeddings of its workers, or refuses it. */
+export function answerAtEngine(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> | null {
+  const body = bodyForEngine(deps, http)
+  return body === null ? null : answerForwardedBody(deps, http, record, body)
+}
+
+/** Null: the conversation has no media that only the model's servers can read. */
+export function answerMediaAtEngine(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  fields: Readonly<Record<string, unknown>>,
+): Promise<HttpReply> | null {
+  return isForwardedMedia(deps, fields) ? answerForwarded(deps, http, record) : null
 }
 
 function bodyOf({ headers, path }: HttpRequest, bytes: Uint8Array): ForwardBody {

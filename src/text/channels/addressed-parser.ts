@@ -4,7 +4,7 @@
  *
  *   to=self<|message|>…<|eom|><|start|>assistant to=user<|message|>…<|eot|>
  */
-import { MarkerScanner } from '../output/marker-scanner.ts'
+import { MarkerStream } from '../output/marker-stream.ts'
 import type { OutputEvent, OutputParser } from '../output/output-event.ts'
 
 const START = '<|start|>'
@@ -15,7 +15,10 @@ const TO_READER = new Set(['user', 'commentary'])
 export class AddressedParser implements OutputParser {
   readonly markers: readonly string[]
   readonly #calls: OutputParser
-  readonly #scanner = new MarkerScanner(MARKERS)
+  readonly #stream = new MarkerStream<OutputEvent[]>(MARKERS, {
+    onText: (text, events) => this.#take(text, events),
+    onMarker: (marker, events) => this.#mark(marker, events),
+  })
   /**
    * `begin`: the prompt ends with `<|start|>assistant`, so the output starts with an address, or with text and no
    * header.
@@ -23,7 +26,6 @@ export class AddressedParser implements OutputParser {
   #place: 'begin' | 'header' | 'body' = 'begin'
   #kind: 'text' | 'reasoning' | 'calls' = 'text'
   #header = ''
-  #held = ''
 
   /** `calls`: parser for messages that are addressed to tools. */
   constructor(calls: OutputParser) {
@@ -33,24 +35,13 @@ export class AddressedParser implements OutputParser {
 
   push(text: string): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    let rest = this.#held + text
-    for (;;) {
-      const scan = this.#scanner.scan(rest)
-      if (scan.kind === 'text') {
-        this.#take(scan.text, events)
-        this.#held = scan.held
-        return events
-      }
-      this.#take(scan.before, events)
-      this.#mark(scan.marker, events)
-      rest = scan.after
-    }
+    this.#stream.push(text, events)
+    return events
   }
 
   flush(isCut?: boolean): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    this.#take(this.#held, events)
-    this.#held = ''
+    this.#stream.flush(events)
     this.#abandonHeader(events)
     events.push(...this.#calls.flush(isCut))
     return events

@@ -5,7 +5,7 @@
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  */
-import { MarkerScanner } from '../output/marker-scanner.ts'
+import { MarkerStream } from '../output/marker-stream.ts'
 import type { OfferedTool, OutputEvent, OutputParser } from '../output/output-event.ts'
 
 const START = '<|start|>'
@@ -16,7 +16,10 @@ const MARKERS = [START, CHANNEL, CONSTRAIN, MESSAGE, '<|end|>', '<|return|>', '<
 
 export class HarmonyParser implements OutputParser {
   readonly markers = MARKERS
-  readonly #scanner = new MarkerScanner(MARKERS)
+  readonly #stream = new MarkerStream<OutputEvent[]>(MARKERS, {
+    onText: (text, events) => this.#take(text, events),
+    onMarker: (marker, events) => this.#mark(marker, events),
+  })
   /**
    * `begin`: the prompt ends with `<|start|>assistant`, so the output starts with a recipient, or with text and no
    * header.
@@ -24,7 +27,6 @@ export class HarmonyParser implements OutputParser {
   #place: 'begin' | 'header' | 'body' = 'begin'
   #kind: 'text' | 'reasoning' | 'tool' = 'text'
   #header = ''
-  #held = ''
   #callIndex = -1
   readonly #tools: readonly OfferedTool[]
 
@@ -34,24 +36,13 @@ export class HarmonyParser implements OutputParser {
 
   push(text: string): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    let rest = this.#held + text
-    for (;;) {
-      const scan = this.#scanner.scan(rest)
-      if (scan.kind === 'text') {
-        this.#take(scan.text, events)
-        this.#held = scan.held
-        return events
-      }
-      this.#take(scan.before, events)
-      this.#mark(scan.marker, events)
-      rest = scan.after
-    }
+    this.#stream.push(text, events)
+    return events
   }
 
   flush(): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    this.#take(this.#held, events)
-    this.#held = ''
+    this.#stream.flush(events)
     this.#abandonHeader(events)
     this.#endMessage(events)
     return events

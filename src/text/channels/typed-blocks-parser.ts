@@ -5,7 +5,7 @@
  *
  *   <|message_model|><|content_thinking|>…<|end_message|><|message_model|>name<|content_invoke_tool_json|>{…}<|end_message|>
  */
-import { MarkerScanner } from '../output/marker-scanner.ts'
+import { MarkerStream } from '../output/marker-stream.ts'
 import type { OutputEvent, OutputParser } from '../output/output-event.ts'
 
 const MESSAGE = '<|message_model|>'
@@ -21,10 +21,12 @@ const MARKERS = [MESSAGE, END, '<|content_model_end_sampling|>', ...Object.keys(
 export class TypedBlocksParser implements OutputParser {
   readonly markers: readonly string[]
   readonly #calls: OutputParser
-  readonly #scanner = new MarkerScanner(MARKERS)
+  readonly #stream = new MarkerStream<OutputEvent[]>(MARKERS, {
+    onText: (text, events) => this.#take(text, events),
+    onMarker: (marker, events) => this.#mark(marker, events),
+  })
   /** Starts as text, because an output may begin without a block; between blocks there is no text. */
   #place: 'text' | 'reasoning' | 'calls' | 'header' = 'text'
-  #held = ''
 
   /** `calls`: parser for invocation blocks. */
   constructor(calls: OutputParser) {
@@ -34,24 +36,13 @@ export class TypedBlocksParser implements OutputParser {
 
   push(text: string): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    let rest = this.#held + text
-    for (;;) {
-      const scan = this.#scanner.scan(rest)
-      if (scan.kind === 'text') {
-        this.#take(scan.text, events)
-        this.#held = scan.held
-        return events
-      }
-      this.#take(scan.before, events)
-      this.#mark(scan.marker, events)
-      rest = scan.after
-    }
+    this.#stream.push(text, events)
+    return events
   }
 
   flush(isCut?: boolean): readonly OutputEvent[] {
     const events: OutputEvent[] = []
-    this.#take(this.#held, events)
-    this.#held = ''
+    this.#stream.flush(events)
     return [...events, ...this.#calls.flush(isCut)]
   }
 
