@@ -15,6 +15,7 @@
  */
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm } from './cost-term.ts'
+import { TAINTS_TERM } from './taints-term.ts'
 
 export const BLOCK_TERMS = [
   {
@@ -99,15 +100,7 @@ export const BLOCK_TERMS = [
     help: 'active requests',
     of: (candidate) => candidate.activeRequests,
   },
-  {
-    name: 'taints',
-    unit: 'factor',
-    role: 'factor',
-    weight: 1,
-    help: 'exp(−tanh(Σ weights)) of the preferred taints that the worker has',
-    applies: ({ hasPreferredTaints }) => hasPreferredTaints,
-    of: (candidate) => candidate.taintFactor,
-  },
+  TAINTS_TERM,
 ] as const satisfies readonly BuiltInTerm[]
 
 type BlockTerm = (typeof BLOCK_TERMS)[number]

@@ -13,6 +13,7 @@
  */
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm } from './cost-term.ts'
+import { TAINTS_TERM } from './taints-term.ts'
 
 export const FIRST_TOKEN = 12
 export const WAITING = 1.5 * FIRST_TOKEN
@@ -158,15 +159,7 @@ export const TIME_TERMS = [
     applies: ({ hasGoals }) => hasGoals,
     of: (candidate) => candidate.goalLateMs,
   },
-  {
-    name: 'taints',
-    unit: 'factor',
-    role: 'factor',
-    weight: 1,
-    help: 'exp(−tanh(Σ weights)) of the preferred taints that the worker has',
-    applies: ({ hasPreferredTaints }) => hasPreferredTaints,
-    of: (candidate) => candidate.taintFactor,
-  },
+  TAINTS_TERM,
 ] as const satisfies readonly BuiltInTerm[]
 
 function uncachedTokens(candidate: Candidate): number {
