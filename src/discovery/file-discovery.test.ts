@@ -1,26 +1,12 @@
-/**
- * Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders, full disks.
- */
-import { randomUUID } from 'node:crypto'
+/** Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders. */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
-import {
-  chmod,
-  mkdir,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  symlink,
-  utimes,
-  writeFile,
-} from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
   atEnd,
+  deadPid,
   discoveryOf,
   endDiscoveriesAfterEach,
   temporaryFolder,
@@ -30,15 +16,8 @@ import { until } from '../../test/until.ts'
 import { decodeCardFile, encodeCardFile } from './card-file.ts'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
-import { Renewals } from './renewals.ts'
 
 endDiscoveriesAfterEach()
-
-async function deadPid(): Promise<number> {
-  const child = spawn(process.execPath, ['-e', ''])
-  await new Promise((resolve) => child.once('exit', resolve))
-  return child.pid ?? 0
-}
 
 describe('FileDiscovery - the folder is removed, and created again by the workers', () => {
   it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
@@ -74,6 +53,18 @@ describe('FileDiscovery - close', () => {
     }
     await new Promise((resolve) => setImmediate(resolve))
     expect(told).toEqual([])
+  })
+
+  it('removes what was registered here and leaves no file behind', async () => {
+    const folder = await temporaryFolder()
+    const discovery = discoveryOf(folder, { ttlMs: 30 })
+    const before = (await discovery.register(sampleCard(1)), await stat(join(folder, '1.json')))
+    await discovery.register(sampleCard(2))
+    await until('a beat', async () => {
+      return (await stat(join(folder, '1.json'))).mtimeMs !== before.mtimeMs
+    })
+    await discovery.close()
+    expect(await readdir(folder)).toEqual([])
   })
 })
 
@@ -224,196 +215,5 @@ describe('FileDiscovery - entry or folder is removed', () => {
     await rm(folder, { recursive: true, force: true })
     await record.until('left 1 expired')
     expect(record.told.some((line) => line.startsWith('away'))).toBe(true)
-  })
-})
-
-describe('FileDiscovery - something else takes the place of the folder', () => {
-  it.each<[string, (folder: string) => Promise<void>, RegExp]>([
-    ['a file', (folder) => writeFile(folder, ''), /is not a folder any more/],
-    ['a link to itself', (folder) => symlink(folder, folder), /cannot be read \(ELOOP\)/],
-  ])('%s - discovery is away until the folder is back', async (_name, replace, why) => {
-    const folder = await temporaryFolder()
-    const entry = encodeCardFile({ card: sampleCard(1), machine: 'elsewhere' })
-    await writeFile(join(folder, '1.json'), entry)
-    const record = new DiscoveryRecord()
-    const watch = await discoveryOf(folder, { ttlMs: 600_000 }).watch(record)
-    // A second name for the folder, so that it can be replaced in one step.
-    await rename(folder, `${folder}.old`)
-    atEnd(() => rm(`${folder}.old`, { recursive: true, force: true }))
-    await replace(folder)
-    await until('it is away', () => record.told.some((line) => line.startsWith('away')))
-    await until('the reason is told', () => record.told.some((line) => why.test(line)))
-    expect(record.told.filter((line) => /^back|^unreadable/.test(line))).toEqual([])
-    await rm(folder, { force: true })
-    await rename(`${folder}.old`, folder)
-    await until('it is back', () => record.told.includes('back'))
-    expect([...watch.cards.keys()]).toEqual(['1'])
-    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
-  })
-})
-
-describe('FileDiscovery - a file system that becomes read-only', () => {
-  const mount = (...args: string[]): boolean => spawnSync('mount', args).status === 0
-
-  it('no worker can renew - known workers stay, and both sides report it', async ({ skip }) => {
-    const folder = await temporaryFolder()
-    if (!mount('-t', 'tmpfs', 'baton-test', folder)) skip('a tmpfs cannot be mounted here')
-    atEnd(async () => void spawnSync('umount', ['-l', folder]))
-    const failures: string[] = []
-    const worker = discoveryOf(folder, { ttlMs: 600 })
-    await worker.register(sampleCard(1), { renewalFailed: ({ message }) => failures.push(message) })
-    await worker.register(sampleCard(2))
-    const record = new DiscoveryRecord()
-    await discoveryOf(folder, { ttlMs: 600 }).watch(record)
-    mount('-o', 'remount,ro', folder)
-    // Before the worker is closed, which removes its entries, also when the test has failed.
-    atEnd(async () => void mount('-o', 'remount,rw', folder))
-    await record.until(`away the folder ${folder} is read-only`)
-    const endMs = performance.now() + 1_200
-    await until('two more times to live pass', () => performance.now() > endMs)
-    mount('-o', 'remount,rw', folder)
-    await record.until('back')
-    const silent = encodeCardFile({ card: sampleCard(3), machine: 'elsewhere' })
-    await writeFile(join(folder, '3.json'), silent)
-    await record.until('left 3 expired')
-    expect(record.told.filter((line) => /left [12]/.test(line))).toEqual([])
-    expect(failures.join()).toContain('EROFS')
-  })
-
-  it('a watcher that may only read - sees who joins, leaves and dies', async ({ skip }) => {
-    const [folder, view] = [await temporaryFolder(), await temporaryFolder()]
-    if (!mount('--bind', folder, view)) skip('a folder cannot be mounted here')
-    atEnd(async () => void spawnSync('umount', ['-l', view]))
-    mount('-o', 'remount,ro,bind', view)
-    const record = new DiscoveryRecord()
-    await discoveryOf(view, { ttlMs: 600 }).watch(record)
-    await discoveryOf(folder, { ttlMs: 600 }).register(sampleCard(1))
-    const dead = { card: sampleCard(2, { pid: await deadPid() }), machine: processPlace() }
-    await writeFile(join(folder, '2.json'), encodeCardFile(dead))
-    const silent = encodeCardFile({ card: sampleCard(3), machine: 'elsewhere' })
-    await writeFile(join(folder, '3.json'), silent)
-    await record.until('left 3 expired')
-    expect(record.told.filter((line) => /\b[12]\b/.test(line))).toEqual(['joined 1'])
-  })
-})
-
-describe('FileDiscovery - unusable folders', () => {
-  it.each([
-    ['/proc/x', /cannot be used as the folder of a fleet/],
-    ['/proc/x/y', /\/proc\/x does not exist/],
-    [`${tmpdir()}/no-such-parent-${randomUUID()}/fleet`, /no-such-parent-\S+ does not exist/],
-    ['/dev/null', /it is a file/],
-  ])('%s - is refused at once, by name', async (folder, why) => {
-    for (const attempt of [
-      () => discoveryOf(folder).register(sampleCard(1)),
-      () => discoveryOf(folder).watch(new DiscoveryRecord()),
-    ]) {
-      const failure: unknown = await attempt().then(
-        () => null,
-        (error: unknown) => error,
-      )
-      expect(failure).toMatchObject({ code: 'config.invalid', message: expect.stringMatching(why) })
-    }
-  })
-
-  it('a folder that does not exist - is created with access for its owner only, which is reported once', async () => {
-    const folder = join(await temporaryFolder(), 'fleet')
-    const made: string[] = []
-    const discovery = discoveryOf(folder, { onFolderMade: (path) => void made.push(path) })
-    await discovery.register(sampleCard(1))
-    await discovery.watch(new DiscoveryRecord())
-    expect(made).toEqual([folder])
-    expect((await stat(folder)).mode & 0o777).toBe(0o700)
-  })
-
-  it('a full disk - has its own error code and leaves no temporary file', async ({ skip }) => {
-    const folder = await temporaryFolder()
-    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'baton-test', folder])
-    if (mounted.status !== 0) skip('a small tmpfs cannot be mounted here')
-    atEnd(async () => void spawnSync('umount', ['-l', folder]))
-    await writeFile(join(folder, 'filler'), Buffer.alloc(64 * 1024)).catch(() => undefined)
-    const failure: unknown = await discoveryOf(folder)
-      .register(sampleCard(1))
-      .then(
-        () => null,
-        (error: unknown) => error,
-      )
-    expect(failure).toMatchObject({ code: 'host.disk_full' })
-    expect((await readdir(folder)).filter((name) => name.endsWith('.tmp'))).toEqual([])
-    // A worker that is registered already logs it once, and renews when there is space again.
-    await rm(join(folder, 'filler'))
-    const said: string[] = []
-    const worker = discoveryOf(folder, { ttlMs: 120 })
-    await worker.register(sampleCard(2), {
-      renewalFailed: ({ code }) => void said.push(code),
-      restored: () => void said.push('restored'),
-    })
-    await writeFile(join(folder, 'filler'), Buffer.alloc(64 * 1024)).catch(() => undefined)
-    await rm(join(folder, '2.json'))
-    await writeFile(join(folder, 'more'), Buffer.alloc(64 * 1024)).catch(() => undefined)
-    await until('the failure is reported', () => said.includes('host.disk_full'))
-    await rm(join(folder, 'filler'))
-    await rm(join(folder, 'more'), { force: true })
-    await until('it is back', () => said.includes('restored'))
-    expect(said.filter((line) => line === 'host.disk_full')).toHaveLength(1)
-  })
-
-  it('close - removes what was registered here and leaves no file behind', async () => {
-    const folder = await temporaryFolder()
-    const discovery = discoveryOf(folder, { ttlMs: 30 })
-    const before = (await discovery.register(sampleCard(1)), await stat(join(folder, '1.json')))
-    await discovery.register(sampleCard(2))
-    await until('a beat', async () => {
-      return (await stat(join(folder, '1.json'))).mtimeMs !== before.mtimeMs
-    })
-    await discovery.close()
-    expect(await readdir(folder)).toEqual([])
-  })
-
-  it('a folder without write permission - is named', async ({ skip }) => {
-    if (process.getuid?.() === 0) skip('root may write anywhere')
-    const folder = await temporaryFolder()
-    await mkdir(join(folder, 'fleet'))
-    await chmod(join(folder, 'fleet'), 0o500)
-    await expect(discoveryOf(join(folder, 'fleet')).register(sampleCard(1))).rejects.toMatchObject({
-      code: 'config.invalid',
-    })
-  })
-})
-
-describe('Renewals - which entries are valid', () => {
-  it('a mark that changes - is valid for the time to live, to the millisecond', () => {
-    const renewals = new Renewals(1_000, 0)
-    expect(renewals.see('a', 1, 0)).toBe(true)
-    renewals.look(400)
-    renewals.look(800)
-    expect(renewals.see('a', 1, 1_000)).toBe(true)
-    expect(renewals.see('a', 1, 1_001)).toBe(false)
-    expect(renewals.see('a', 0, 1_002)).toBe(true)
-    expect(renewals.holds('a', 2_002)).toBe(true)
-    expect(renewals.holds('a', 2_003)).toBe(false)
-  })
-
-  it('a granted time - is not shortened by an earlier renewal', () => {
-    const renewals = new Renewals(1_000, 0)
-    renewals.see('a', 1, 0)
-    renewals.grant(4_000)
-    renewals.see('a', 2, 100)
-    expect(renewals.holds('a', 5_000)).toBe(true)
-    expect(renewals.holds('a', 5_001)).toBe(false)
-    renewals.see('a', 3, 5_100)
-    expect(renewals.holds('a', 6_100)).toBe(true)
-    expect(renewals.holds('a', 6_101)).toBe(false)
-  })
-
-  it('a watcher that was suspended - extends all entries by the time that it missed', () => {
-    const renewals = new Renewals(1_000, 0)
-    renewals.see('a', 1, 0)
-    renewals.look(60_000)
-    expect(renewals.see('a', 1, 60_000)).toBe(true)
-    renewals.look(60_400)
-    renewals.look(60_800)
-    renewals.look(61_001)
-    expect(renewals.see('a', 1, 61_001)).toBe(false)
   })
 })
