@@ -110,7 +110,7 @@ describe('AddressDiscovery', () => {
   it('a worker that is lost and back within its time to live - never leaves', async () => {
     const answers = new Answers().set(1, sampleCard(1))
     const record = new DiscoveryRecord()
-    await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
+    await discoveryOver(answers, () => Promise.resolve(at(1)), 60_000).watch(record)
     answers.delete(1)
     answers.set(1, sampleCard(1))
     await until('connected again', () => answers.connections === 1)

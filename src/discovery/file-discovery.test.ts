@@ -22,7 +22,7 @@ endDiscoveriesAfterEach()
 describe('FileDiscovery - the folder is removed, and created again by the workers', () => {
   it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
     const folder = await temporaryFolder()
-    const ttlMs = 400
+    const ttlMs = 900
     await run({
       worker: discoveryOf(folder, { ttlMs }),
       frontend: discoveryOf(folder, { ttlMs }),
@@ -154,7 +154,7 @@ describe('FileDiscovery - leases', () => {
 
   it('an id whose owner elsewhere renews - is refused; one whose owner does not is taken over', async () => {
     const folder = await temporaryFolder()
-    const ttlMs = 300
+    const ttlMs = 1_500
     const elsewhere = discoveryOf(folder, { place: 'elsewhere', ttlMs })
     await elsewhere.register(sampleCard(1, { pid: 1 }))
     const here = discoveryOf(folder, { ttlMs })

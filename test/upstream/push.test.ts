@@ -95,7 +95,7 @@ describe('a prefill server that pushes KV', () => {
     expect(paramsOf(asked(d)[0])).toMatchObject({ remote_block_ids: [[1, 2]] })
     const second = chat(gateway)
     // Prefill has not answered when decode is asked.
-    await until('decode is asked', () => asked(d).length === 2)
+    await until('both are asked', () => asked(d).length === 2 && asked(p).length === 2)
     const [, first] = asked(p)
     const [, decode] = asked(d)
     const id = decode?.headers['x-request-id']
