@@ -2,8 +2,8 @@
  * Removals of single blocks in random order, over all blocks of each worker, beside the cost of a random read of as much
  * memory as the index uses (`memory-floor.ts`).
  *
- * Three ways for the events to arrive: `apply` one by one (each outcome is wanted at once), `applyAll` with one event at
- * a time (a worker that sends each event in a message of its own), and `applyAll` with 50 events of one worker.
+ * Two ways for the events to arrive: one by one (a worker that sends each event in a message of its own), and 50 events of
+ * one worker at a time.
  */
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex } from '../../src/kv/index.ts'
@@ -17,7 +17,7 @@ const HOLDERS = 8
 /** Events that are timed together, because reading the clock would cost more than one. */
 const BATCH = 50
 const NO_HASHES = new Uint32Array(0)
-const ARRIVALS = ['apply', 'applyAll with 1', `applyAll with ${BATCH}`] as const
+const ARRIVALS = ['apply', `applyAll with ${BATCH}`] as const
 type Arrival = (typeof ARRIVALS)[number]
 
 /** Block numbers in the order of their removal, in groups of `BATCH` blocks of one worker if `isGrouped`. */
@@ -45,13 +45,9 @@ function orderOf(blocksEach: number, isGrouped: boolean): Int32Array {
   return grouped
 }
 
-// Functions of the module, because V8 would compile a closure for each run anew.
+// A function of the module, because V8 would compile a closure for each run anew.
 function applyEach(index: EventPrefixIndex, holders: Int32Array, events: KvEvent[]): void {
   for (let i = 0; i < BATCH; i++) index.apply(holders[i] as number, events[i] as KvEvent)
-}
-
-function applyAlone(index: EventPrefixIndex, holders: Int32Array, lists: KvEvent[][]): void {
-  for (let i = 0; i < BATCH; i++) index.applyAll(holders[i] as number, lists[i] as KvEvent[])
 }
 
 interface Removal {
@@ -81,11 +77,10 @@ function measure(arrival: Arrival, hashes: Uint32Array, chainBlocks: number): Re
     })
   }
   const fullBytes = index.stats().bytes
-  const order = orderOf(blocksEach, arrival === ARRIVALS[2])
+  const order = orderOf(blocksEach, arrival !== 'apply')
   const events = Array.from({ length: BATCH }, (): KvEvent => {
     return { kind: 'removed', hashes: new Uint32Array(2), tier: 'device' }
   })
-  const lists = events.map((event) => [event])
   const holders = new Int32Array(BATCH)
   const ns: number[] = []
   let mostBytes = 0
@@ -101,7 +96,6 @@ function measure(arrival: Arrival, hashes: Uint32Array, chainBlocks: number): Re
     }
     const started = performance.now()
     if (arrival === 'apply') applyEach(index, holders, events)
-    else if (arrival === 'applyAll with 1') applyAlone(index, holders, lists)
     else index.applyAll(holders[0] as number, events)
     ns.push((1e6 * (performance.now() - started)) / BATCH)
     if (begin % (100 * BATCH) === 0 && begin < 0.9 * blocks) {

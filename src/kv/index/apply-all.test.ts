@@ -9,8 +9,8 @@ const HOLDERS = 3
 /** More loose blocks and anchors than fit into the CPU cache, so that `touch` is used. */
 const CHAINS = 6000
 const CHAIN_BLOCKS = 3
-const LONG_CHAINS = 300
-const LONG_BLOCKS = 40
+const LONG_CHAINS = 60
+const LONG_BLOCKS = 200
 
 const low = (block: number): number => Math.imul(block + 1, 0x9e3779b1) >>> 0
 const high = (block: number): number => Math.imul(block + 1, 0x85ebca6b) >>> 0
@@ -45,7 +45,7 @@ function filled(): EventPrefixIndex {
     const first = LOOSE + chain * LONG_BLOCKS
     index.apply(chain % HOLDERS, stored(first, LONG_BLOCKS))
     // A removal from the middle has to be searched for, which makes the holder's runs dense.
-    index.apply(chain % HOLDERS, removed(first + 7, 1))
+    index.apply(chain % HOLDERS, removed(first + 180, 1))
   }
   return index
 }
@@ -56,7 +56,7 @@ const event: fc.Arbitrary<KvEvent> = fc
     kind: fc.constantFrom('stored', 'removed', 'removed', 'removed', 'cleared'),
     first: fc.nat(BLOCKS - 1),
     // Lengths around the number of hashes that are prefetched at once.
-    count: fc.constantFrom(0, 1, 1, 1, 2, 7, 30, 31, 32, 33, 40),
+    count: fc.constantFrom(0, 1, 1, 1, 2, 7, 30, 31, 32, 33, 200),
     clears: fc.nat(20),
   })
   .map(({ kind, first, count, clears }): KvEvent => {
@@ -82,11 +82,13 @@ describe('EventPrefixIndex.applyAll', () => {
           for (const each of events) single.apply(holder, each)
           expect(together.applyAll(holder, events)).toBe(single.stats().refused - refused)
         }
-        expect(together.stats()).toEqual(single.stats())
+        // Not their memory: of blocks that are removed together, fewer are made loose first.
+        const { entries, refused } = single.stats()
+        expect(together.stats()).toMatchObject({ entries, refused })
         checkRuns(together.device)
         const [a, b] = [new PrefixMatches(HOLDERS), new PrefixMatches(HOLDERS)]
         for (let first = 0; first < BLOCKS; first += 37) {
-          const query = hashesOf(first, 45)
+          const query = hashesOf(first, 210)
           together.find(query, a)
           single.find(query, b)
           expect(a.device).toEqual(b.device)
@@ -96,22 +98,26 @@ describe('EventPrefixIndex.applyAll', () => {
     )
   })
 
-  it('applyAll - removals that arrive one by one wait, and nobody can tell', () => {
+  it('apply - removals of one block wait, and nobody can tell', () => {
     const step = fc.record({
       holder: fc.nat(HOLDERS - 1),
       event,
-      then: fc.constantFrom('', '', '', '', '', '', 'stats', 'find', 'apply', 'leave'),
+      then: fc.constantFrom('', '', '', '', '', '', 'stats', 'find', 'all', 'leave'),
     })
     fc.assert(
       fc.property(fc.array(step, { minLength: 40, maxLength: 200, size: 'max' }), (steps) => {
         const [waiting, single] = [filled(), filled()]
         const [a, b] = [new PrefixMatches(HOLDERS), new PrefixMatches(HOLDERS)]
         for (const { holder, event: each, then } of steps) {
-          const isRefused = !['applied', 'block-not-found'].includes(single.apply(holder, each))
-          expect(waiting.applyAll(holder, [each])).toBe(isRefused ? 1 : 0)
+          const outcome = single.apply(holder, each)
+          // Nothing waits in this index.
+          single.stats()
+          expect(waiting.apply(holder, each)).toBe(outcome)
           if (then === 'stats') expect(waiting.stats()).toEqual(single.stats())
-          else if (then === 'apply') expect(waiting.apply(0, each)).toBe(single.apply(0, each))
-          else if (then === 'leave') for (const x of [waiting, single]) x.removeHolder(holder)
+          else if (then === 'all') {
+            const refused = waiting.applyAll(0, [each])
+            expect(refused).toBe(single.apply(0, each) === 'applied' ? 0 : 1)
+          } else if (then === 'leave') for (const x of [waiting, single]) x.removeHolder(holder)
           else if (then === 'find' && each.kind !== 'cleared') {
             waiting.find(each.hashes, a)
             single.find(each.hashes, b)

@@ -73,7 +73,8 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   apply(holder: number, event: KvEvent): ApplyOutcome {
-    if (this.#waiting.count > 0) this.#settle()
+    if (this.#wait(holder, event)) return 'applied'
+    this.#settle()
     return this.#apply(holder, event)
   }
 
@@ -87,9 +88,8 @@ export class EventPrefixIndex implements PrefixIndex {
         return outcome
       }
       case 'removed':
-        return this.#isOneDeviceBlock(event)
-          ? this.#removeOne(holder, event.hashes)
-          : this.#remove(holder, event)
+        this.#remove(holder, event)
+        return 'applied'
       case 'cleared':
         this.removeHolder(holder)
         return 'applied'
@@ -98,10 +98,10 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /**
    * Applies a holder's events in order; returns how many were rejected. Faster than one by one, because the memory
-   * that short events need is prefetched. The removal of one block that comes alone waits for others (`WaitingRemovals`).
+   * that short events need is prefetched.
    */
   applyAll(holder: number, events: readonly KvEvent[]): number {
-    if (events.length === 1 && this.#wait(holder, events[0] as KvEvent)) return 0
+    if (events.length === 1) return this.apply(holder, events[0] as KvEvent) === 'applied' ? 0 : 1
     this.#settle()
     const refusedBefore = this.#refused
     for (let i = 0; i < events.length;) {
@@ -117,9 +117,11 @@ export class EventPrefixIndex implements PrefixIndex {
     return this.#refused - refusedBefore
   }
 
+  /** Lets the removal of one block wait for others (`WaitingRemovals`); false if the event is something else. */
   #wait(holder: number, event: KvEvent): boolean {
-    if (event.kind !== 'removed' || !this.#isOneDeviceBlock(event)) return false
-    const { hashes } = event
+    if (event.kind !== 'removed') return false
+    const { hashes, tier } = event
+    if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
     this.#waiting.add(holder, hashes[0] as number, hashes[1] as number)
     if (this.#waiting.isFull) this.#settle()
@@ -320,21 +322,12 @@ export class EventPrefixIndex implements PrefixIndex {
     }
   }
 
-  #isOneDeviceBlock({ hashes, tier }: Removed): boolean {
-    return hashes.length === 2 && tier === 'device' && this.#names.size === 0
-  }
-
-  /** Fast path for the removal of one device block, which is usually loose. */
-  #removeOne(holder: number, hashes: Uint32Array): ApplyOutcome {
-    const device = this.#device
-    const low = (hashes[0] as number) | 0
-    if (device.removeLoose(holder, low, (hashes[1] as number) | 0)) return 'applied'
-    return device.remove(holder, hashes, false)
-  }
-
-  #remove(holder: number, event: Removed): ApplyOutcome {
+  #remove(holder: number, event: Removed): void {
     const names = this.#names.size === 0 ? undefined : this.#names.get(holder)
-    if (names === undefined) return this.#tier(event.tier).remove(holder, event.hashes)
+    if (names === undefined) {
+      this.#tier(event.tier).remove(holder, event.hashes)
+      return
+    }
     const own = event.hashes.slice()
     for (let i = 0; i < own.length; i += 2) {
       const low = own[i] as number
@@ -345,7 +338,7 @@ export class EventPrefixIndex implements PrefixIndex {
       names.drop(low, high, TIER_BIT[event.tier])
     }
     if (names.count === 0) this.#names.delete(holder)
-    return this.#tier(event.tier).remove(holder, own)
+    this.#tier(event.tier).remove(holder, own)
   }
 }
 

@@ -37,7 +37,7 @@ export class NaivePrefixIndex implements PrefixIndex {
 
   apply(holder: number, event: KvEvent): ApplyOutcome {
     const outcome = this.#apply(holder, event)
-    if (outcome !== 'applied' && outcome !== 'block-not-found') this.#refused += 1
+    if (outcome !== 'applied') this.#refused += 1
     return outcome
   }
 
@@ -46,7 +46,8 @@ export class NaivePrefixIndex implements PrefixIndex {
       case 'stored':
         return this.#store(this.#holding(holder), event)
       case 'removed':
-        return this.#remove(this.#holding(holder), event)
+        this.#remove(this.#holding(holder), event)
+        return 'applied'
       case 'cleared':
         this.removeHolder(holder)
         return 'applied'
@@ -95,15 +96,13 @@ export class NaivePrefixIndex implements PrefixIndex {
     return holding.device.has(key) || holding.host.has(key) || holding.disk.has(key)
   }
 
-  #remove(holding: Holding, event: Removed): ApplyOutcome {
-    let outcome: ApplyOutcome = 'applied'
+  #remove(holding: Holding, event: Removed): void {
     for (const given of keysOf(event.hashes)) {
       const named = holding.names.get(given)
-      if (!holding[event.tier].delete(named?.key ?? given)) outcome = 'block-not-found'
+      holding[event.tier].delete(named?.key ?? given)
       named?.tiers.delete(event.tier)
       if (named?.tiers.size === 0) holding.names.delete(given)
     }
-    return outcome
   }
 
   removeHolder(holder: number): void {

@@ -27,8 +27,6 @@ export type ApplyOutcome =
   | 'applied'
   /** Rejected, nothing changed: the holder does not have the parent. */
   | 'parent-not-found'
-  /** Some hashes of a removal were not held; the others were removed. */
-  | 'block-not-found'
   /** Rejected, nothing changed: a block is its own parent, or the two lists of hashes have different lengths. */
   | 'invalid'
   /** Rejected, nothing changed: the event alone exceeds the capacity of the index. */

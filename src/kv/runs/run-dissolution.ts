@@ -10,15 +10,13 @@ import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
+import { RUN_BLOCKS_MIN } from './run-placement.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
 /** A run with more holders is not dissolved: every block would need a list of all of them. */
 const HOLDERS_MAX = 4
 /** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
 const BLOCKS_MAX = 128
-/** A run is worn when at most one of this many blocks has a holder; shorter ones soon end anyway. */
-const WORN_SHARE = 3
-const WORN_BLOCKS_MIN = 64
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
 
@@ -50,43 +48,41 @@ export class RunDissolution {
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
     const holders = runs.records[run * RUN_STRIDE + COUNT] as number
     if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
-    return this.#convert(run)
+    return this.#convert(run, runs.records[run * RUN_STRIDE + START] as number)
   }
 
   /**
-   * Whether most blocks of a run have no holder any more, so that the rest takes less memory as loose blocks. Of such
-   * a chain queries read only the first few blocks, so it may be long.
+   * Dissolves what follows the first hole of a run: no query gets past a block without a holder. Short remains are
+   * dissolved, too. Returns the number of blocks from the hole on; 0 if there is no hole.
    */
-  isWorn(run: number): boolean {
-    const { runs } = this.#blocks
-    if (runs.isFree(run)) return false
-    const length = runs.length(run)
-    const holders = runs.records[run * RUN_STRIDE + COUNT] as number
-    if (holders > HOLDERS_MAX || length < WORN_BLOCKS_MIN) return false
-    const list = runs.holdings(run)
-    let k = runs.firstHolding(run)
-    let held = 0
-    for (const last = k + HOLDING * holders; k < last; k += HOLDING) {
-      held += this.#holdings.countOf(run, list[k + 1] as number)
-    }
-    return WORN_SHARE * held <= length
+  dissolveAfterHole(run: number): number {
+    const { reader, runs } = this.#blocks
+    if (runs.isFree(run)) return 0
+    const record = run * RUN_STRIDE
+    if ((runs.records[record + COUNT] as number) > HOLDERS_MAX) return 0
+    const start = runs.records[record + START] as number
+    const hole = this.#holdings.firstHole(run)
+    if (hole === runs.records[record + END]) return 0
+    if (hole - start < RUN_BLOCKS_MIN) return this.#convert(run, start)
+    // Now the end of a holding, which may be named next.
+    const page = runs.records[record + FIRST_PAGE] as number
+    this.#blocks.anchors.add(reader.positionNear(page, hole - 1))
+    return this.#convert(run, hole)
   }
 
-  dissolveWorn(run: number): void {
-    if (this.isWorn(run)) this.#convert(run)
-  }
-
-  #convert(run: number): number {
+  /** Makes the blocks of a run from an offset on loose; returns their number. */
+  #convert(run: number, from: number): number {
     const { runs } = this.#blocks
     const record = run * RUN_STRIDE
     const holders = runs.records[record + COUNT] as number
-    const start = runs.records[record + START] as number
-    const count = (runs.records[record + END] as number) - start
-    this.#read(run, count)
-    for (let k = 0; k < holders; k++) this.#addHolding(run, k, start, count)
-    this.#takeBranches(run, start)
-    this.#holdings.dropRun(run)
-    this.#rest = Math.min(this.#rest + REST_SHARE * count, REST_SHARE * this.#loose.count)
+    const count = (runs.records[record + END] as number) - from
+    this.#read(run, from, count)
+    for (let k = 0; k < holders; k++) this.#addHolding(run, k, from, count)
+    this.#takeBranches(run, from)
+    if (from === runs.records[record + START]) {
+      this.#holdings.dropRun(run)
+      this.#rest = Math.min(this.#rest + REST_SHARE * count, REST_SHARE * this.#loose.count)
+    } else this.#holdings.cutTail(run, from)
     return count
   }
 
@@ -99,13 +95,13 @@ export class RunDissolution {
     for (let k = 0; k < runs.length && blocks > 0; k++) blocks -= this.dissolve(runs[k] as number)
   }
 
-  /** Copies the hashes of a run. */
-  #read(run: number, count: number): void {
-    const { arena, runs } = this.#blocks
+  /** Copies the hashes of a run from an offset on. */
+  #read(run: number, from: number, count: number): void {
+    const { arena, reader, runs } = this.#blocks
     if (this.#hashes.length < 2 * count) this.#hashes = new Uint32Array(4 * count)
-    const record = run * RUN_STRIDE
-    let page = runs.records[record + FIRST_PAGE] as number
-    let at = runs.records[record + START] as number
+    const first = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
+    let page = reader.positionNear(first, from) >> PAGE_BITS
+    let at = from
     for (let i = 0; i < count; i++, at++) {
       const position = (page << PAGE_BITS) + (at & PAGE_MASK)
       this.#hashes[2 * i] = arena.hashes[2 * position] as number
@@ -114,8 +110,8 @@ export class RunDissolution {
     }
   }
 
-  /** Makes a holder's blocks of the run loose. */
-  #addHolding(run: number, k: number, start: number, count: number): void {
+  /** Makes a holder's blocks of the run from an offset on loose. */
+  #addHolding(run: number, k: number, from: number, count: number): void {
     const { runs } = this.#blocks
     const loose = this.#loose
     const list = runs.holdings(run)
@@ -123,7 +119,7 @@ export class RunDissolution {
     const holder = list[at] as number
     const held = list[at + 1] as number
     for (let i = 0; i < count;) {
-      const stop = Math.min(count, this.#holdings.endOf(held, start + i) - start)
+      const stop = Math.min(count, this.#holdings.endOf(held, from + i) - from)
       for (; i < stop; i = Math.min(stop, i + AHEAD_MAX)) {
         const to = Math.min(stop, i + AHEAD_MAX)
         loose.prefetch(this.#hashes, i, to)
@@ -133,15 +129,16 @@ export class RunDissolution {
     }
   }
 
-  /** The runs that branch off this one now begin after loose blocks. */
-  #takeBranches(run: number, start: number): void {
+  /** The runs that branch off this one from an offset on now begin after loose blocks. */
+  #takeBranches(run: number, from: number): void {
     const { arena, branches, runs } = this.#blocks
     if (!branches.isRunBranched(run)) return
     for (let child = 0; child < runs.top; child++) {
       if (runs.isFree(child)) continue
       const position = (runs.records[child * RUN_STRIDE + PARENT] as number) - 1
       if (position < 0 || arena.runOf(position) !== run) continue
-      const i = arena.offsetOf(position) - start
+      const i = arena.offsetOf(position) - from
+      if (i < 0) continue
       const low = (this.#hashes[2 * i] as number) | 0
       const high = (this.#hashes[2 * i + 1] as number) | 0
       if (!this.#loose.lookup(low, high)) continue

@@ -81,11 +81,10 @@ export class RunHoldings {
   }
 
   /**
-   * Removes the part of [from, to) that the holder has; `k` is the index of its holding in the run's list. Returns
-   * how many blocks were removed. The holder must have the first or last of them, and all of them if its holding is a
-   * head of the run.
+   * Removes the part of [from, to) that the holder has; `k` is the index of its holding in the run's list. The holder
+   * must have the first or last of them, and all of them if its holding is a head of the run.
    */
-  cut(run: number, holder: number, k: number, from: number, to: number): number {
+  cut(run: number, holder: number, k: number, from: number, to: number): void {
     const { runs } = this.#blocks
     const record = run * RUN_STRIDE
     const list = runs.holdings(run)
@@ -98,7 +97,7 @@ export class RunHoldings {
       if (runs.records[record + COUNT] === 1) {
         this.entries -= gone
         this.#blocks.trimTail(run, from)
-        return gone
+        return
       }
     } else if (held === to) this.#leave(run, holder, k)
     else {
@@ -109,7 +108,18 @@ export class RunHoldings {
     }
     this.entries -= gone
     this.#trim(run, from === start, to === end)
-    return gone
+  }
+
+  /** Removes the blocks from an offset on from all holders; some holder must have the first block. */
+  cutTail(run: number, from: number): void {
+    const { runs } = this.#blocks
+    // From the end of the list, because a holding that is removed is replaced by the last one.
+    for (let i = (runs.records[run * RUN_STRIDE + COUNT] as number) - 1; i >= 0; i--) {
+      const k = runs.firstHolding(run) + HOLDING * i
+      const list = runs.holdings(run)
+      const high = this.highOf(list[k + 1] as number)
+      if (high > from) this.cut(run, list[k] as number, k, from, high)
+    }
   }
 
   /** The second word of a holding with the blocks of a set: an end offset if possible. */
@@ -171,6 +181,23 @@ export class RunHoldings {
       highest = Math.max(highest, this.highOf(list[k + 1] as number))
     }
     return highest
+  }
+
+  /** The first offset that no holder has; the end of the run if there is no such block in it. */
+  firstHole(run: number): number {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    const first = runs.firstHolding(run)
+    const last = first + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    let at = runs.records[run * RUN_STRIDE + START] as number
+    for (;;) {
+      let to = at
+      for (let k = first; k < last; k += HOLDING) {
+        to = Math.max(to, this.endOf(list[k + 1] as number, at))
+      }
+      if (to === at) return at
+      at = to
+    }
   }
 
   /** Removes everything of a holder. */

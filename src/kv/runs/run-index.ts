@@ -178,13 +178,12 @@ export class RunIndex {
   }
 
   /**
-   * 'block-not-found' if some hash was not held; the others are removed anyway. `mayBeLoose`: whether the holder may have
-   * the first block as a loose one (`removeLoose` has not been tried).
+   * Removes the blocks that the holder has. `mayBeLoose`: whether it may have the first one as a loose one
+   * (`removeLoose` has not been tried).
    */
-  remove(holder: number, hashes: Uint32Array, mayBeLoose = true): ApplyOutcome {
+  remove(holder: number, hashes: Uint32Array, mayBeLoose = true): void {
     this.#holdings.holders.reserve(holder)
-    const missing = this.#removal.remove(holder, hashes, mayBeLoose)
-    return missing === 0 ? 'applied' : 'block-not-found'
+    this.#removal.remove(holder, hashes, mayBeLoose)
   }
 
   removeHolder(holder: number): void {

@@ -30,11 +30,11 @@ export class RunRemoval {
   readonly #wanted = new WantedHashes()
   readonly #dissolution: RunDissolution
   readonly #lookAhead: RunLookAhead
-  /** Runs that lose single blocks that had to be searched for. */
-  readonly #scattered: number[] = []
-  /** Runs that have lost most of their blocks. */
-  readonly #worn: number[] = []
+  /** Runs that have lost single blocks from their middle: they are evicted in no particular order. */
+  readonly #holed: number[] = []
   #isSearching = false
+  /** Whether some of these blocks had to be searched for, so that more searches will follow. */
+  #wasSearched = false
 
   constructor(
     blocks: RunBlocks,
@@ -52,21 +52,16 @@ export class RunRemoval {
     this.#search = search
   }
 
-  /** Returns how many of the hashes were not held. `mayBeLoose`: whether the first block may be loose. */
-  remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): number {
-    const missing = this.#remove(holder, hashes, mayBeLoose)
+  /** Hashes that are not held are skipped. `mayBeLoose`: whether the first block may be loose. */
+  remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): void {
+    this.#remove(holder, hashes, mayBeLoose)
     // Not before, because positions of the event's blocks are still in use.
-    if (this.#worn.length > 0) {
-      for (const run of this.#worn) this.#dissolution.dissolveWorn(run)
-      this.#worn.length = 0
-    }
-    return missing
+    if (this.#holed.length > 0) this.#dissolve(holder)
   }
 
-  #remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): number {
+  #remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): void {
     const count = hashes.length >> 1
     const { arena, reader, runs } = this.#blocks
-    let missing = 0
     for (let i = 0; i < count;) {
       if (this.#loose.count > 0 && (mayBeLoose || i > 0)) {
         const from = i
@@ -76,12 +71,18 @@ export class RunRemoval {
       const position = this.#locate(hashes, i, holder)
       const run = position < 0 ? -1 : arena.runOf(position)
       const k = run < 0 ? -1 : runs.holdingOf(run, holder)
-      if (k < 0) return missing + this.#removeSet(holder, hashes, i)
+      if (k < 0) {
+        this.#removeSet(holder, hashes, i)
+        return
+      }
       const at = arena.offsetOf(position)
       const held = runs.holdings(run)[k + 1] as number
       let from = at
       let to = this.#holdings.endOf(held, at)
-      if (to === at) return missing + this.#removeSet(holder, hashes, i)
+      if (to === at) {
+        this.#removeSet(holder, hashes, i)
+        return
+      }
       const page = position >> PAGE_BITS
       const next = i + 1
       const start = runs.records[run * RUN_STRIDE + START] as number
@@ -93,11 +94,13 @@ export class RunRemoval {
         const limit = Math.min(count - next, to - at - 1)
         to = at + 1 + reader.matchForward(page, at + 1, limit, hashes, next)
       }
-      if (to - from === 1 && next < count) return missing + this.#removeSet(holder, hashes, i)
+      if (to - from === 1 && next < count) {
+        this.#removeSet(holder, hashes, i)
+        return
+      }
       i += to - from
-      missing += this.#cut(holder, run, k, position, from, to)
+      this.#cut(holder, run, k, position, from, to)
     }
-    return missing
   }
 
   #locate(hashes: Uint32Array, i: number, holder: number): number {
@@ -106,10 +109,9 @@ export class RunRemoval {
   }
 
   /** Like `remove`, for the hashes from `i` on, in any order. */
-  #removeSet(holder: number, hashes: Uint32Array, i: number): number {
+  #removeSet(holder: number, hashes: Uint32Array, i: number): void {
     const wanted = this.#wanted
     wanted.reset(hashes, i)
-    let missing = 0
     let ahead = hashes.length >> 1
     // Starts with the last one: in ascending order it is the end of a holding.
     for (let k = ahead - 1; k >= i && wanted.left > 0; k--) {
@@ -126,55 +128,52 @@ export class RunRemoval {
         continue
       }
       const position = this.#locate(hashes, k, holder)
-      if (position >= 0) missing += this.#takeAround(holder, position)
+      if (position >= 0) this.#takeAround(holder, position)
     }
-    if (wanted.left === 0) return missing
+    if (wanted.left === 0) return
     this.#isSearching = true
     for (const position of this.#search.findWanted(holder, wanted)) {
-      if (this.#search.isLive(position)) missing += this.#takeAround(holder, position)
+      if (this.#search.isLive(position)) this.#takeAround(holder, position)
     }
     this.#isSearching = false
-    if (this.#scattered.length > 0) this.#dissolve(holder)
-    return missing + wanted.left
   }
 
-  /**
-   * Dissolves the runs that are evicted in no particular order, and some other runs of the holder, which will be,
-   * too.
-   */
+  /** Dissolves the runs with holes, and some other runs of the holder if these had to be searched, as those will be. */
   #dissolve(holder: number): void {
     let left = DISSOLVED_MAX
-    for (const run of this.#scattered) if (left > 0) left -= this.#dissolution.dissolve(run)
-    this.#scattered.length = 0
+    for (const run of this.#holed) {
+      if (left > 0) left -= this.#dissolution.dissolveAfterHole(run)
+      if (left > 0 && this.#wasSearched) left -= this.#dissolution.dissolve(run)
+    }
+    this.#holed.length = 0
+    if (!this.#wasSearched) return
+    this.#wasSearched = false
     // Each search makes the next one shorter by dissolving a share of what it scanned.
     const share = Math.max(left, this.#search.lastScanned >> SEARCHED_SHARE)
     this.#dissolution.dissolveRuns(holder, share)
   }
 
-  /** Removes the block at a position and its neighbours that are wanted; returns how many of them were not held. */
-  #takeAround(holder: number, position: number): number {
+  /** Removes the block at a position and its neighbours that are wanted. */
+  #takeAround(holder: number, position: number): void {
     const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(position)
     const k = runs.holdingOf(run, holder)
-    if (k < 0) return 0
+    if (k < 0) return
     const at = arena.offsetOf(position)
     const end = this.#holdings.endOf(runs.holdings(run)[k + 1] as number, at)
-    if (end === at) return 0
+    if (end === at) return
     const wanted = this.#wanted
     const { words } = arena
-    if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return 0
+    if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return
     const page = position >> PAGE_BITS
     const start = runs.records[run * RUN_STRIDE + START] as number
     const from = at - reader.takeBackward(page, at, at - start, wanted)
     const to = at + 1 + reader.takeForward(page, at + 1, end - at - 1, wanted)
-    return this.#cut(holder, run, k, position, from, to)
+    this.#cut(holder, run, k, position, from, to)
   }
 
-  /**
-   * Removes the part of [from, to) that the holder has, including the block at `position`; returns how many it did
-   * not have.
-   */
-  #cut(holder: number, run: number, k: number, position: number, from: number, to: number): number {
+  /** Removes the part of [from, to) that the holder has, including the block at `position`. */
+  #cut(holder: number, run: number, k: number, position: number, from: number, to: number): void {
     const { reader, runs } = this.#blocks
     const held = runs.holdings(run)[k + 1] as number
     const isHead = from === (runs.records[run * RUN_STRIDE + START] as number)
@@ -185,16 +184,11 @@ export class RunRemoval {
       }
     } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
-    } else if (this.#isSearching && this.#blocks.isSparse(run)) {
-      // A single block that had to be searched for: the run is evicted in no particular order, and more searches will
-      // follow.
-      if (this.#scattered.at(-1) !== run) this.#scattered.push(run)
+    } else {
+      if (this.#holed.at(-1) !== run) this.#holed.push(run)
+      this.#wasSearched ||= this.#isSearching && this.#blocks.isSparse(run)
     }
-    const gone = this.#holdings.cut(run, holder, k, from, to)
-    if (to - from === 1 && this.#worn.at(-1) !== run && this.#dissolution.isWorn(run)) {
-      this.#worn.push(run)
-    }
-    return to - from - gone
+    this.#holdings.cut(run, holder, k, from, to)
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */
