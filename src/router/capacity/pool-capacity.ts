@@ -25,6 +25,8 @@ export class PoolCapacity {
   readonly underWay = new LegsUnderWay()
   /** Number of requests queued for this pool; set by the owner of the queue. */
   waitingOutside: () => number = () => 0
+  /** Requests of other routers that have ended, in total, as far as they tell; set by whoever hears them. */
+  othersEnded: () => number = () => 0
   #version = 0
   #ended = 0
 
@@ -107,11 +109,16 @@ export class PoolCapacity {
     return others
   }
 
-  /** True if at least half of the requests inside the workers are from this router. */
-  get hasMostInside(): boolean {
+  /** Requests of this router inside the workers. */
+  get sentInside(): number {
     let sent = 0
     for (const slot of this.#table.live) sent += this.#table.activeRequests[slot] as number
-    return sent >= this.othersInside
+    return sent
+  }
+
+  /** True if at least half of the requests inside the workers are from this router. */
+  get hasMostInside(): boolean {
+    return this.sentInside >= this.othersInside
   }
 
   /** Requests of this router that are queued inside the workers. */

@@ -95,6 +95,7 @@ export class KvRouter implements FleetObserver {
     this.#forecast.onRescaled = () => this.#rows.writeAll()
     const { busy, engineQueue } = config
     this.capacity = new PoolCapacity({ table: this.#table, busy, engineQueue })
+    this.capacity.othersEnded = () => this.peers.endedCount
     this.#blocks = new BlockUnit(config.blockSize)
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(

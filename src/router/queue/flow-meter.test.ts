@@ -83,10 +83,7 @@ describe('FlowMeter', () => {
 
   /** Twice the capacity, then one window in which by chance as few arrive as are sent. */
   function quietWindow(waiting: number): FlowMeter {
-    const meter = new FlowMeter(
-      () => 0,
-      () => waiting,
-    )
+    const meter = new FlowMeter({ waiting: () => waiting })
     run(meter, { fromMs: 0, untilMs: 6000, come: 8, go: 4 })
     run(meter, { fromMs: 6000, untilMs: 6750, come: 4, go: 4 })
     return meter
@@ -105,11 +102,33 @@ describe('FlowMeter', () => {
 
   it('clients that send as fast as their requests end - no overload, although none is sent', () => {
     let ended = 0
-    const meter = new FlowMeter(() => ended)
+    const meter = new FlowMeter({ ended: () => ended })
     for (let nowMs = 0; nowMs < 6000; nowMs += 10) {
       ended++
       meter.arrived(nowMs)
       expect(meter.isOverloaded(nowMs)).toBe(false)
+    }
+  })
+
+  it('requests of another router came first - its completions count by the share of requests inside the workers', () => {
+    for (const [insideShare, isOverloaded] of [
+      [0.5, false],
+      [0.1, true],
+    ] as const) {
+      let othersEnded = 0
+      const meter = new FlowMeter({
+        othersEnded: () => othersEnded,
+        insideShare: () => insideShare,
+      })
+      // A burst, then each client that got its answer from the other router sends here or there.
+      for (let i = 0; i < 50; i++) meter.arrived(0)
+      let seen = false
+      for (let nowMs = 0; nowMs < 6000; nowMs += 100) {
+        othersEnded++
+        if (nowMs % 200 === 0) meter.arrived(nowMs)
+        seen ||= meter.isOverloaded(nowMs)
+      }
+      expect(seen).toBe(isOverloaded)
     }
   })
 })

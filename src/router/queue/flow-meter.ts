@@ -27,25 +27,44 @@ interface Span {
   arrived: number
   gone: number
   ended: number
+  /** Own share of all that ended: as many as are expected of the own requests inside the workers. */
+  due: number
+}
+
+/** What the meter reads of its pool. */
+export interface FlowSources {
+  /** Requests of this router that have ended, in total. */
+  readonly ended: () => number
+  /** Requests that are queued now. */
+  readonly waiting: () => number
+  /** Requests of other routers that have ended, in total, as far as they tell. */
+  readonly othersEnded: () => number
+  /** Share of the requests inside the workers that are from this router. */
+  readonly insideShare: () => number
+}
+
+const NO_SOURCES: FlowSources = {
+  ended: () => 0,
+  waiting: () => 0,
+  othersEnded: () => 0,
+  insideShare: () => 1,
 }
 
 export class FlowMeter {
   #index = -1
-  #now: Span = { arrived: 0, gone: 0, ended: 0 }
+  #now: Span = { arrived: 0, gone: 0, ended: 0, due: 0 }
   /** Newest first. */
   #past: Span[] = []
   #isOverloaded = false
   /** Number of spans over which the rate is measured. */
   #spans = EXCESS_WINDOWS
-  readonly #endedCount: () => number
-  readonly #waitingCount: () => number
-  /** Value of `endedCount` at the start of this span. */
+  readonly #sources: FlowSources
+  /** Values of `ended` and `othersEnded` at the start of this span. */
   #endedBefore = 0
+  #othersEndedBefore = 0
 
-  /** `endedCount`: total number of requests of the pool that have ended. `waitingCount`: how many are queued now. */
-  constructor(endedCount: () => number = () => 0, waitingCount: () => number = () => 0) {
-    this.#endedCount = endedCount
-    this.#waitingCount = waitingCount
+  constructor(sources: Partial<FlowSources> = {}) {
+    this.#sources = { ...NO_SOURCES, ...sources }
   }
 
   arrived(nowMs: number): void {
@@ -81,18 +100,27 @@ export class FlowMeter {
   #turn(nowMs: number): void {
     const index = Math.floor(nowMs / SPAN_MS)
     if (index === this.#index) return
-    const ended = this.#endedCount()
-    this.#now.ended = ended - this.#endedBefore
-    this.#endedBefore = ended
+    this.#countEnded()
     if (this.#index !== -1) {
       this.#past.unshift(this.#now)
       const skipped = Math.min(index - this.#index - 1, SPANS_MAX)
-      for (let i = 0; i < skipped; i++) this.#past.unshift({ arrived: 0, gone: 0, ended: 0 })
+      for (let i = 0; i < skipped; i++)
+        this.#past.unshift({ arrived: 0, gone: 0, ended: 0, due: 0 })
     }
     this.#past.length = Math.min(this.#past.length, SPANS_MAX)
-    this.#now = { arrived: 0, gone: 0, ended: 0 }
+    this.#now = { arrived: 0, gone: 0, ended: 0, due: 0 }
     this.#index = index
     this.#judge()
+  }
+
+  #countEnded(): void {
+    const { ended, othersEnded, insideShare } = this.#sources
+    const own = ended() - this.#endedBefore
+    const others = othersEnded() - this.#othersEndedBefore
+    this.#endedBefore += own
+    this.#othersEndedBefore += others
+    this.#now.ended = own
+    this.#now.due = others === 0 ? 0 : (own + others) * insideShare()
   }
 
   #judge(): void {
@@ -102,7 +130,7 @@ export class FlowMeter {
     this.#isOverloaded = false
     if (window === null || this.#past.length < EXCESS_WINDOWS * window) return
     if (this.#isCalm(Math.ceil(window / 2))) {
-      if (!was || this.#waitingCount() === 0 || this.#isCalm(CALM_WINDOWS * window)) return
+      if (!was || this.#sources.waiting() === 0 || this.#isCalm(CALM_WINDOWS * window)) return
     }
     this.#isOverloaded = was || this.#hasExcess(window)
   }
@@ -128,7 +156,16 @@ export class FlowMeter {
     for (let from = 0; from < EXCESS_WINDOWS * spans; from += spans) {
       if (!isExcess(this.#sum(from, from + spans))) return false
     }
-    return true
+    return !this.#isPassedOver(2 * spans)
+  }
+
+  /**
+   * Where another router's requests came first on all workers, only these end for a while, and their clients may send the
+   * next ones here. That is no excess as long as no more arrive than are due.
+   */
+  #isPassedOver(spans: number): boolean {
+    const { arrived, due } = this.#sum(0, spans)
+    return arrived <= EXCESS * due + 1
   }
 
   /** The number of spans with enough arrivals to be significant. */
@@ -143,11 +180,12 @@ export class FlowMeter {
   }
 
   #sum(from: number, to: number): Span {
-    const sum = { arrived: 0, gone: 0, ended: 0 }
-    for (const { arrived, gone, ended } of this.#past.slice(from, to)) {
+    const sum = { arrived: 0, gone: 0, ended: 0, due: 0 }
+    for (const { arrived, gone, ended, due } of this.#past.slice(from, to)) {
       sum.arrived += arrived
       sum.gone += gone
       sum.ended += ended
+      sum.due += due
     }
     return sum
   }

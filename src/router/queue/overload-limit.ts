@@ -36,7 +36,13 @@ export class OverloadLimit {
 
   constructor(options: OverloadLimitOptions) {
     this.#options = options
-    this.#flow = new FlowMeter(() => options.capacity.endedCount, options.queued)
+    const { capacity, queued } = options
+    this.#flow = new FlowMeter({
+      ended: () => capacity.endedCount,
+      waiting: queued,
+      othersEnded: () => capacity.othersEnded(),
+      insideShare: () => this.#insideShare(),
+    })
   }
 
   arrived(nowMs: number): void {
@@ -110,6 +116,14 @@ export class OverloadLimit {
     const { capacity, next } = this.#options
     const there = next === null ? 0 : next.waitingInside + next.waitingOutside()
     return capacity.waitingInside + there
+  }
+
+  /** Share of the requests inside the workers that are from here: of both legs, as prefills wait for places in decode. */
+  #insideShare(): number {
+    const { capacity, next } = this.#options
+    const sent = capacity.sentInside + (next?.sentInside ?? 0)
+    const others = capacity.othersInside + (next?.othersInside ?? 0)
+    return sent / Math.max(sent + others, 1)
   }
 
   /** Under overload: the number of requests that start within `overloadWaitMs`, including those queued inside workers. */

@@ -182,3 +182,31 @@ describe.each([
     )
   },
 )
+
+describe('closed loops on slow fleets with several frontends', () => {
+  // Their clients send the next request to any frontend. One whose requests came later on all workers gets no place, and
+  // none of its requests ends, for many windows.
+  it.each([
+    ['9 answers per second', 2, 2, 8, 0.25],
+    ['12 answers per second', 2, 2, 4, 0.5],
+    ['5 answers per second', 4, 4, 4, 0.1],
+  ] as const)(
+    '%s, %i frontends - no client is refused',
+    async (_, frontends, count, maxSequences, speedupRatio) => {
+      const trace = poisson({ rate: 2000, seconds: 0.3, seed: 1, outputTokens: 40 })
+      for (const concurrency of [100, 250]) {
+        const { report } = await recordFleet({
+          workers: [{ mode: 'agg', count, engine: { maxSequences, speedupRatio } }],
+          frontends,
+          trace,
+          concurrency,
+          router: { deadlines: { queueMs: 0 } },
+          network: { delayMs: 0.3 },
+          settle: () => new Promise((resolve) => setImmediate(resolve)),
+        })
+        expect(report.failed, `${concurrency} clients`).toEqual({})
+      }
+    },
+    120_000,
+  )
+})
