@@ -69,6 +69,16 @@ describe('environment errors', () => {
       tlsArgs(BROKEN, tls('fleet.key'), tls('fleet-ca.pem')),
       '--tls-cert: the file is',
     ],
+    [
+      'has expired',
+      tlsArgs(tls('expired.pem'), tls('fleet.key'), tls('fleet-ca.pem')),
+      '--tls-cert: the certificate expired on Jan  1',
+    ],
+    [
+      'has an expired CA',
+      tlsArgs(tls('fleet.pem'), tls('fleet.key'), tls('expired.pem')),
+      '--tls-ca: the certificate expired on Jan  1',
+    ],
     ['has a broken key', tlsArgs(tls('fleet.pem'), BROKEN, tls('fleet-ca.pem')), '--tls-key: the'],
     ['has a broken CA', tlsArgs(tls('fleet.pem'), tls('fleet.key'), BROKEN), '--tls-ca: the file'],
     [

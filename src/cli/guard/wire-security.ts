@@ -26,7 +26,8 @@ export function wireSecurity(
     ca: pemOf('--tls-ca', tlsCa),
   }
   checkedPair(tls, { cert: '--tls-cert', key: '--tls-key' })
-  certificateOf('--tls-ca', tls.ca)
+  refuseExpired('--tls-cert', tls.cert)
+  refuseExpired('--tls-ca', tls.ca)
   return { ...secret, tls }
 }
 
@@ -40,6 +41,14 @@ export function openWireWarning(address: string, { secret, tls }: WireSecurity):
     `baton: warning: ${address} can be reached from other machines and is not protected: whoever connects can send ` +
     'requests and read KV. Set BATON_WIRE_SECRET, or --tls-cert, --tls-key and --tls-ca.'
   )
+}
+
+/** Every other process would refuse it, and say so in its own log only. */
+function refuseExpired(flag: string, pem: string): void {
+  const { validTo } = certificateOf(flag, pem)
+  if (Date.parse(validTo) > Date.now()) return
+  const text = `${flag}: the certificate expired on ${validTo}: renew it, or correct the clock of this machine`
+  throw new BatonError('config.invalid', text)
 }
 
 function pemOf(flag: string, path: string | null): string {

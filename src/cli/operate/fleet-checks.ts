@@ -100,7 +100,7 @@ function connectionAdvice(code: ErrorCode | undefined): string {
     case 'transport.unauthenticated':
       return 'give both sides the same --wire-secret'
     case 'transport.tls_failed':
-      return 'use certificates of the same --tls-ca on both sides, or TLS on neither side'
+      return 'renew a certificate that has expired; otherwise use certificates of the same --tls-ca on both sides, or TLS on neither side'
     case 'transport.cannot_connect':
     case 'transport.connection_timeout':
     case 'transport.disconnected':

@@ -10,6 +10,7 @@ import { KV_TRANSPORT_CASES, KitBlocks, KitTarget } from '../../testing/kv-trans
 import type { KvTransportFactory } from '../../testing/kv-transport-kit.ts'
 import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
+import { wireFailure } from './wire-tls.ts'
 import type { WireTls } from './wire-tls.ts'
 
 const pem = (name: string): string =>
@@ -122,5 +123,19 @@ describe('request plane over TLS', () => {
       expect(plane.isConnected(workerId)).toBe(false)
       expect(servedCount()).toBe(0)
     }
+  })
+})
+
+describe('the message of a failed handshake', () => {
+  it.each([
+    ['CERT_HAS_EXPIRED', /; renew the certificate of the peer/],
+    ['CERT_NOT_YET_VALID', /; correct the clock/],
+    ['SELF_SIGNED_CERT_IN_CHAIN', /; are both certificates signed by the authority in --tls-ca\?/],
+  ])('%s - says what to do', (code, text) => {
+    const fault = wireFailure(Object.assign(new Error('refused'), { code }))
+    expect([fault.code, fault.message]).toEqual([
+      'transport.tls_failed',
+      expect.stringMatching(text),
+    ])
   })
 })

@@ -73,22 +73,26 @@ export function wireFailure(
   if (!isTls) return new BatonError(code, messageOf(error), { cause: error })
   const why = typeof reason === 'string' ? reason : error.message
   const hint = /wrong version number|http request|unknown protocol/.test(why)
-    ? '; the peer does not use TLS'
-    : `; ${SAME_AUTHORITY}`
-  return new BatonError('transport.tls_failed', `TLS handshake failed: ${why}${hint}`, {
+    ? 'the peer does not use TLS'
+    : advice(error.code ?? '')
+  return new BatonError('transport.tls_failed', `TLS handshake failed: ${why}; ${hint}`, {
     cause: error,
   })
+}
+
+function advice(code: string): string {
+  if (code === 'CERT_HAS_EXPIRED') return 'renew the certificate of the peer, or correct a clock'
+  if (code === 'CERT_NOT_YET_VALID') return 'correct the clock of one of the two machines'
+  return 'are both certificates signed by the authority in --tls-ca?'
 }
 
 /** A side that refuses a certificate closes the connection without saying so. */
 function distrusted(reason: Error | string | null, cause: Error): BatonError {
   const why =
     reason === null ? 'the peer closed the connection' : `certificate refused: ${String(reason)}`
-  const text = `TLS handshake failed: ${why}; ${SAME_AUTHORITY}`
+  const text = `TLS handshake failed: ${why}; ${advice(String(reason))}`
   return new BatonError('transport.tls_failed', text, { cause })
 }
-
-const SAME_AUTHORITY = 'are both certificates signed by the authority in --tls-ca?'
 
 /** OpenSSL's error codes, as Node reports them. */
 const CERTIFICATE_FAULTS: ReadonlySet<string> = new Set([
