@@ -21,6 +21,8 @@ export interface DiscoveryObserver {
   /** The discovery service is unavailable; known workers stay in use. */
   discoveryAway?(why: string): void
   discoveryBack?(): void
+  /** The discovery service refuses a part of what this process asks for; the rest works. Once for each part. */
+  refused?(why: string): void
 }
 
 /** Reports events of a registration. */

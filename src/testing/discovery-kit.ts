@@ -62,6 +62,10 @@ export class DiscoveryRecord implements DiscoveryObserver {
     this.#tell('back')
   }
 
+  refused(why: string): void {
+    this.#tell(`refused ${why}`)
+  }
+
   /** Rejects when the entry is missing after `timeoutMs`. */
   async until(what: string, timeoutMs = 50_000): Promise<void> {
     const endMs = Date.now() + timeoutMs

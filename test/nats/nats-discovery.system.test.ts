@@ -7,6 +7,7 @@ import { parseDiscovery } from '../../src/discovery/kinds/discovery-kinds.ts'
 import type { NatsAddress } from '../../src/discovery/nats/nats-address.ts'
 import { NatsDiscovery } from '../../src/discovery/nats/nats-discovery.ts'
 import type { NatsDiscoveryOptions } from '../../src/discovery/nats/nats-discovery.ts'
+import { freePort } from '../free-port.ts'
 import { until } from '../until.ts'
 import type { BatonError } from '../../src/base/index.ts'
 import { FaultyProxy } from '../faulty-proxy.ts'
@@ -302,6 +303,75 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
     await expect(
       discoveryAt(`nats://baton:wrong@127.0.0.1:${server.port}`).watch(record),
     ).rejects.toMatchObject({ code: 'config.invalid' })
+  })
+})
+
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - logins that are refused', () => {
+  it('a login that is refused for a while - the reason is reported, and both sides return when it is accepted', async () => {
+    const monitor = await freePort()
+    const users = (password: string): string =>
+      `authorization { user: baton, password: ${password} }\nhttp: 127.0.0.1:${monitor}`
+    const server = await startServer(users('right'))
+    const url = `nats://baton:right@127.0.0.1:${server.port}`
+    const record = new DiscoveryRecord()
+    const failures: string[] = []
+    await discoveryAt(url).register(sampleCard(1), {
+      renewalFailed: ({ message }) => failures.push(message),
+      restored: (why) => failures.push(why),
+    })
+    await discoveryAt(url).watch(record)
+    await record.until('joined 1')
+    await server.kill()
+    server.configure(users('other'))
+    await server.restart()
+    await until('the reason is reported', () =>
+      record.told.some((line) => /^away .*refuses the login/.test(line)),
+    )
+    await until('the worker reports it', () =>
+      failures.some((line) => /refuses the login/.test(line)),
+    )
+    // The client library gives up by default after two refusals.
+    await until('several attempts of both were refused', async () => {
+      const answer = await fetch(`http://127.0.0.1:${monitor}/varz`)
+      return ((await answer.json()) as { total_connections: number }).total_connections >= 8
+    })
+    await server.kill()
+    server.configure(users('right'))
+    await server.restart()
+    await record.until('back')
+    await until('the worker has registered again', () =>
+      failures.some((line) => line.includes('restored')),
+    )
+    expect(left(record)).toEqual([])
+  })
+
+  const limited = (permissions: string): string =>
+    `authorization { users: [
+      { user: baton, password: all },
+      { user: limited, password: x, permissions: { publish: { allow: ">" }, subscribe: ${permissions} } }
+    ] }`
+
+  it('a login that may not hear heartbeats - an error at once', async () => {
+    const { port } = await startServer(limited('{ deny: "baton.beat.>" }'))
+    const watching = discoveryAt(`nats://limited:x@127.0.0.1:${port}`).watch(new DiscoveryRecord())
+    await expect(watching).rejects.toMatchObject({
+      code: 'config.invalid',
+      message: expect.stringContaining('baton.beat.*'),
+    })
+  })
+
+  it('a login that may not hear other frontends - is reported, and workers are followed all the same', async () => {
+    const { port } = await startServer(limited('{ deny: "baton.peers.>" }'))
+    const record = new DiscoveryRecord()
+    const frontend = discoveryAt(`nats://limited:x@127.0.0.1:${port}`)
+    await frontend.watch(record)
+    frontend.peers().onTold('news', () => undefined)
+    await record.until('refused Permissions Violation for Subscription to "baton.peers.news"')
+    const worker = discoveryAt(`nats://baton:all@127.0.0.1:${port}`)
+    await worker.register(sampleCard(1))
+    await record.until('joined 1')
+    await worker.close()
+    await record.until('left 1 closed')
   })
 })
 

@@ -28,24 +28,29 @@ export class NatsServer {
   readonly #config: string
   #process: ChildProcess | null = null
 
-  private constructor(port: number, settings: string, jetstream: string) {
+  private constructor(port: number) {
     this.port = port
     this.#config = join(this.#folder, 'server.conf')
-    writeFileSync(
-      this.#config,
-      `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: "${this.#folder}"${jetstream} }\n${settings}\n`,
-    )
   }
 
   /** `jetstream`: more settings inside that block, each preceded by a comma. */
   static async start(settings = '', jetstream = ''): Promise<NatsServer> {
-    const server = new NatsServer(await freePort(), settings, jetstream)
+    const server = new NatsServer(await freePort())
+    server.configure(settings, jetstream)
     await server.restart()
     return server
   }
 
   get url(): string {
     return `nats://127.0.0.1:${this.port}`
+  }
+
+  /** Replaces the settings; takes effect with the next start. */
+  configure(settings: string, jetstream = ''): void {
+    writeFileSync(
+      this.#config,
+      `host: 127.0.0.1\nport: ${this.port}\njetstream { store_dir: "${this.#folder}"${jetstream} }\n${settings}\n`,
+    )
   }
 
   /** Starts again on the same port; data in memory is lost. */

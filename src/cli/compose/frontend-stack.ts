@@ -217,6 +217,8 @@ export class FrontendStack {
         // Logged at the same level as the outage, so that a reader of the first message also sees its end.
         this.#logger.warn('discovery is reachable again')
       },
+      refused: (why) =>
+        this.#logger.warn({ why }, 'discovery refuses a part of what frontends need or share'),
     })
     registry.fleetFound()
     const nats = this.#discovery.peers?.() ?? null

@@ -196,7 +196,7 @@ export class NatsDiscovery implements Discovery {
     }
     return await new Promise<boolean>((resolve) => {
       const heard = this.#session.connection.subscribe(`${this.#prefix}.beat.${workerId}`, {
-        callback: () => finish(true),
+        callback: (refusal) => finish(refusal === null),
       })
       const timer = setTimeout(() => finish(false), this.#lease.ttlMs)
       const finish = (isAlive: boolean): void => {

@@ -2,6 +2,7 @@
  * Messages between frontends over NATS: plain, not stored. A frontend does not receive its own.
  */
 import { randomUUID } from 'node:crypto'
+import type { Subscription } from '@nats-io/nats-core'
 import { isRecord } from '../../base/index.ts'
 import type { PeerChannel } from '../discovery.ts'
 import type { NatsSession } from './nats-session.ts'
@@ -23,11 +24,22 @@ export class NatsPeers implements PeerChannel {
   }
 
   onTold(topic: string, listener: (body: unknown) => void): void {
-    this.#session.connection.subscribe(this.#subject(topic), {
-      callback: (_, message) => {
-        const told = parsed(message.string())
-        if (isRecord(told) && told['from'] !== this.#self) listener(told['body'])
+    const subscribe = (): Subscription =>
+      this.#session.connection.subscribe(this.#subject(topic), {
+        callback: (refusal, message) => {
+          // The session reports it; there is no message then, and the library has ended the subscription.
+          if (refusal !== null) return
+          const told = parsed(message.string())
+          if (isRecord(told) && told['from'] !== this.#self) listener(told['body'])
+        },
+      })
+    let heard = subscribe()
+    this.#session.use({
+      // The permissions of the login may have been corrected.
+      up: () => {
+        if (heard.isClosed()) heard = subscribe()
       },
+      away: () => undefined,
     })
   }
 

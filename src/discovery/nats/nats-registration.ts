@@ -33,6 +33,7 @@ export class NatsRegistration implements Registration {
   #release: () => void = () => undefined
   #beats = 0
   #wasAway = false
+  readonly #told = new Set<string>()
   #hasFailed = false
   #closed = false
   #turn: Promise<void> = Promise.resolve()
@@ -56,7 +57,8 @@ export class NatsRegistration implements Registration {
     registration.#release = options.session.use({
       connected: () => registration.#sendBeat(),
       up: () => registration.#onUp(),
-      away: () => void (registration.#wasAway = true),
+      away: (why) => registration.#onAway(why),
+      refused: (why) => registration.#tell(why),
     })
     registration.#sendBeat()
     registration.#beat = setInterval(() => registration.#onBeat(), options.renewMs)
@@ -121,6 +123,18 @@ export class NatsRegistration implements Registration {
     if (session.isConnected) session.connection.publish(`${prefix}.beat.${this.#card.workerId}`)
   }
 
+  #onAway(why: string): void {
+    this.#wasAway = true
+    this.#tell(why)
+  }
+
+  /** Each reason once until the worker has registered again. */
+  #tell(why: string): void {
+    if (this.#told.has(why)) return
+    this.#told.add(why)
+    this.#options.observer.renewalFailed?.(unavailable(why))
+  }
+
   /** The bucket may be new. Workers write at slightly different times. */
   #onUp(): void {
     const timer = setTimeout(
@@ -138,10 +152,12 @@ export class NatsRegistration implements Registration {
     this.#inTurn(async () => {
       if (this.#closed || !this.#options.session.isUp) return
       await this.#put()
-      if (this.#wasAway)
+      if (this.#wasAway) {
+        this.#told.clear()
         this.#options.observer.restored?.(
           'the connection to NATS is restored; the worker has registered again',
         )
+      }
       this.#wasAway = false
       this.#hasFailed = false
     }).catch((thrown: unknown) => {

@@ -19,7 +19,10 @@ export interface NatsUser {
   connected?(): void
   /** The connection and the bucket exist; what was known about the bucket may be outdated. */
   up(): void
+  /** Called again and again while it lasts. */
   away(why: string): void
+  /** The server refuses a subject to this login; everything else works. */
+  refused?(why: string): void
 }
 
 interface NatsSessionOptions {
@@ -37,6 +40,11 @@ const RETRY_MS = 500
 const CLOSE_MS = 2_000
 /** Enough for the bucket to survive the loss of one server. */
 const REPLICAS = 3
+/** The client library's names of errors. */
+const LOGIN_ERRORS: ReadonlySet<string> = new Set([
+  'AuthorizationError',
+  'UserAuthenticationExpiredError',
+])
 
 export class NatsSession {
   readonly #options: NatsSessionOptions
@@ -170,6 +178,8 @@ export class NatsSession {
       name: 'baton',
       timeout: CONNECT_MS,
       maxReconnectAttempts: -1,
+      // The library would give up for ever after two refused logins, although an operator may correct them.
+      ignoreAuthErrorAbort: true,
       reconnectTimeWait: RETRY_MS,
       reconnectJitter: RETRY_MS,
       pingInterval: pingMs,
@@ -179,7 +189,7 @@ export class NatsSession {
       ...(token === undefined ? {} : { token }),
       ...(credentials === undefined
         ? {}
-        : { authenticator: credsAuthenticator(read('creds', credentials)) }),
+        : { authenticator: credsAuthenticator(newest('creds', credentials)) }),
       ...(tls === undefined
         ? {}
         : {
@@ -198,11 +208,20 @@ export class NatsSession {
       if (status.type === 'disconnect' || status.type === 'staleConnection') {
         this.#isConnected = false
         this.#away('the connection to NATS was lost')
+      } else if (status.type === 'error') {
+        this.#refused(status.error)
       } else if (status.type === 'reconnect') {
         this.#isConnected = true
         for (const user of this.#users) user.connected?.()
         this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
       }
+    }
+  }
+
+  #refused({ name, message }: Error): void {
+    if (LOGIN_ERRORS.has(name)) this.#away(`NATS refuses the login: ${message}`)
+    else if (name === 'PermissionViolationError') {
+      for (const user of this.#users) user.refused?.(message)
     }
   }
 
@@ -307,6 +326,19 @@ function read(name: string, path: string): Uint8Array {
   } catch (cause) {
     const text = `nats: ${name}=${path} cannot be read: ${messageOf(cause)}`
     throw new BatonError('config.invalid', text, { cause })
+  }
+}
+
+/** Reads the file for each connection, because credentials are renewed. A file that is being replaced is not needed. */
+function newest(name: string, path: string): () => Uint8Array {
+  let last = read(name, path)
+  return () => {
+    try {
+      last = read(name, path)
+    } catch {
+      // The server decides whether the last ones are still valid.
+    }
+    return last
   }
 }
 

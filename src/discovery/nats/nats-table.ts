@@ -38,7 +38,8 @@ export class NatsTable {
   #readAgain: NodeJS.Timeout | null = null
   #release: () => void = () => undefined
   #generation = 0
-  #isAway = false
+  /** Why NATS is unavailable; null: it is not. */
+  #away: string | null = null
   #closed = false
 
   constructor(options: NatsTableOptions) {
@@ -143,15 +144,15 @@ export class NatsTable {
   }
 
   #onAway(why: string): void {
-    if (this.#isAway || this.#closed) return
-    this.#isAway = true
+    if (this.#closed || this.#away === why) return
+    this.#away = why
     this.#options.onAway?.(why)
   }
 
   #onUp(): void {
     if (this.#closed) return
-    if (this.#isAway) this.#options.onBack?.()
-    this.#isAway = false
+    if (this.#away !== null) this.#options.onBack?.()
+    this.#away = null
     void this.#followPatiently()
   }
 

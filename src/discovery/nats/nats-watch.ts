@@ -7,7 +7,7 @@
  * to reconnect and a full time to live.
  */
 import type { KvWatchEntry } from '@nats-io/kv'
-import type { Msg, QueuedIterator } from '@nats-io/nats-core'
+import type { Msg, QueuedIterator, Subscription } from '@nats-io/nats-core'
 import { BatonError, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { decodeCardFile, decodeEntry, hasDied, startedMs } from '../card-file.ts'
@@ -47,12 +47,18 @@ export class NatsWatch implements DiscoveryWatch {
   readonly #entries = new Map<WorkerId, Entry>()
   readonly #askedAtMs = new Map<WorkerId, number>()
   #following: QueuedIterator<KvWatchEntry> | null = null
+  #heard: Subscription | null = null
+  /** Why heartbeats cannot be heard; null: they can. */
+  #deaf: string | null = null
+  /** Reported refusals; a login has few different ones. */
+  readonly #refused = new Set<string>()
   #poll: NodeJS.Timeout | null = null
   #release: () => void = () => undefined
   #beats = 0
   #generation = 0
   #isJudging = false
-  #isAway = false
+  /** Why NATS is unavailable; null: it is not. */
+  #away: string | null = null
   #closed = false
 
   constructor(options: NatsWatchOptions, observer: DiscoveryObserver) {
@@ -66,19 +72,18 @@ export class NatsWatch implements DiscoveryWatch {
     return this.#diff.cards
   }
 
+  /** Rejects with `config.invalid` when this login may not hear heartbeats: every worker would seem dead. */
   async open(): Promise<void> {
-    const { session, prefix, pollMs } = this.#options
-    const heard = session.connection.subscribe(`${prefix}.beat.*`, {
-      callback: (_, message) => this.#onBeat(message),
-    })
-    const release = session.use({
+    const { session, pollMs } = this.#options
+    this.#hear()
+    this.#release = session.use({
       up: () => this.#onUp(),
       away: (why) => this.#onAway(why),
+      refused: (why) => this.#onRefused(why),
     })
-    this.#release = () => {
-      release()
-      if (!heard.isClosed()) heard.unsubscribe()
-    }
+    // A refusal arrives before the answer.
+    await session.answers()
+    if (this.#deaf !== null) throw new BatonError('config.invalid', this.#deaf)
     await this.#followPatiently()
     this.#poll = setInterval(() => void this.#look(), pollMs)
     this.#poll.unref()
@@ -93,7 +98,7 @@ export class NatsWatch implements DiscoveryWatch {
       } catch (thrown) {
         this.#onAway(messageOf(thrown))
         await new Promise((resolve) => setTimeout(resolve, FOLLOW_AGAIN_MS))
-        if (this.#options.session.isUp && this.#isAway) this.#onUp()
+        if (this.#options.session.isUp && this.#away !== null) this.#onUp()
       }
     }
   }
@@ -101,21 +106,47 @@ export class NatsWatch implements DiscoveryWatch {
   close(): void {
     this.#closed = true
     this.#release()
+    if (this.#heard?.isClosed() === false) this.#heard.unsubscribe()
     this.#following?.stop()
     if (this.#poll !== null) clearInterval(this.#poll)
   }
 
   #onAway(why: string): void {
-    if (this.#isAway || this.#closed) return
-    this.#isAway = true
+    if (this.#closed || this.#away === why) return
+    this.#away = why
     this.#observer.discoveryAway?.(why)
+  }
+
+  #hear(): void {
+    const { session, prefix } = this.#options
+    this.#deaf = null
+    this.#heard = session.connection.subscribe(`${prefix}.beat.*`, {
+      callback: (refusal, message) => {
+        if (refusal === null) this.#onBeat(message)
+        // The library has ended the subscription.
+        else this.#onDeaf(`NATS refuses the heartbeats of workers: ${refusal.message}`)
+      },
+    })
+  }
+
+  /** Until the next connection no worker expires, because none can be heard. */
+  #onDeaf(why: string): void {
+    this.#deaf = why
+    this.#onAway(why)
+  }
+
+  #onRefused(why: string): void {
+    if (this.#closed || this.#refused.has(why)) return
+    this.#refused.add(why)
+    this.#observer.refused?.(why)
   }
 
   #onUp(): void {
     if (this.#closed) return
+    if (this.#heard?.isClosed() === true) this.#hear()
     this.#renewals.grant(performance.now() + RETURN_MS)
-    if (this.#isAway) this.#observer.discoveryBack?.()
-    this.#isAway = false
+    if (this.#away !== null) this.#observer.discoveryBack?.()
+    this.#away = null
     // If the connection is lost meanwhile, the reconnect calls this again.
     this.#follow().catch(() => undefined)
   }
@@ -186,7 +217,7 @@ export class NatsWatch implements DiscoveryWatch {
   async #look(): Promise<void> {
     const { session } = this.#options
     this.#renewals.look(performance.now())
-    if (!session.isUp || this.#isJudging) return
+    if (!session.isUp || this.#isJudging || this.#deaf !== null) return
     this.#isJudging = true
     try {
       for (const [workerId, { file, revision }] of this.#entries) {
