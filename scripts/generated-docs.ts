@@ -1,7 +1,7 @@
 /**
  * The pages of docs/ that are generated from the code. `npx tsx scripts/write-docs.ts` writes them; a test compares them.
  */
-import { GROUPS_OF } from '../src/cli/options/option-spec.ts'
+import { GROUPS_OF, headingOf, shownValue } from '../src/cli/options/option-spec.ts'
 import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/options/option-table.ts'
 import { FrontendMetrics, WorkerMetrics } from '../src/host/index.ts'
 import {
@@ -39,7 +39,7 @@ export function configurationPage(): string {
     '```',
     ...groups.flatMap((group) => [
       '',
-      `## ${group}`,
+      `## ${headingOf(group)}`,
       '',
       `Used by ${commandsOf(group)}.`,
       '',
@@ -122,7 +122,8 @@ function commandsOf(group: string): string {
 
 function optionRows(group: string): string[] {
   return OPTION_TABLE.filter((option) => option.group === group).map((option) => {
-    const fallback = option.default === null ? '' : `\`${String(option.default)}\``
+    const standard = shownValue(option, option.default)
+    const fallback = standard === null ? '' : `\`${standard}\``
     return `| \`${flagOf(option)}${option.value === '' ? '' : ` ${option.value}`}\` | \`${variableOf(option)}\` | \`${option.key}\` | ${fallback} | ${option.help} |`
   })
 }

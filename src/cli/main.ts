@@ -18,7 +18,7 @@ import type { KeyFlags } from './commands/keys-command.ts'
 import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr } from './commands/boostr-flags.ts'
 import { addLaboratory } from './laboratory/lab-commands.ts'
 import { addOperate } from './operate/operate-commands.ts'
-import { GROUPS_OF } from './options/option-spec.ts'
+import { GROUPS_OF, headingOf, shownValue } from './options/option-spec.ts'
 import type { OptionSpec } from './options/option-spec.ts'
 import { OPTION_TABLE, flagOf, variableOf } from './options/option-table.ts'
 import { resolveConfig } from './options/resolve-config.ts'
@@ -62,12 +62,12 @@ function withOptions(command: Command, groups?: readonly string[]): Command {
 }
 
 function commanderOption(option: OptionSpec): Option {
-  const standard =
-    option.default === null || option.default === false
-      ? ''
-      : ` (default: ${String(option.default)})`
+  const fallback = option.default === false ? null : shownValue(option, option.default)
+  const standard = fallback === null ? '' : ` (default: ${fallback})`
   const names = option.value === '' ? flagOf(option) : `${flagOf(option)} ${option.value}`
-  return new Option(names, `${option.help}${standard} [${variableOf(option)}]`)
+  return new Option(names, `${option.help}${standard} [${variableOf(option)}]`).helpGroup(
+    `${headingOf(option.group)}:`,
+  )
 }
 
 function resolved(flags: Flags): readonly ResolvedOption[] {
@@ -136,6 +136,7 @@ function program(exit: (code: number) => void): Command {
     .configureOutput({
       outputError: (message, write) => write(message.replace(/^error: /, 'baton: ')),
     })
+  root.commandsGroup('Serve:')
   withOptions(
     root.command('serve').description('start frontend and workers on this machine'),
     GROUPS_OF.serve,
@@ -175,6 +176,7 @@ function program(exit: (code: number) => void): Command {
       const { printConfig } = await import('./commands/config-command.ts')
       printConfig(resolved(flags), flags['json'] === true)
     })
+  root.commandsGroup('Use and observe:')
   root
     .command('chat')
     .description('chat with a running server')
@@ -200,6 +202,8 @@ function program(exit: (code: number) => void): Command {
       const { runExplain } = await import('./commands/explain-command.ts')
       exit(await runExplain(requestId, serverUrl(flags['url']), flags['json'] === true))
     })
+  addOperate(root, { exit, withOptions, resolved })
+  root.commandsGroup('Administer:')
   root
     .command('roll')
     .description('restart the workers of a running fleet one by one, without losing a request')
@@ -212,12 +216,15 @@ function program(exit: (code: number) => void): Command {
       const { rollFlags, runRoll } = await import('./commands/roll-command.ts')
       exit(await runRoll(rollFlags(flags, serverUrl(flags['url']))))
     })
-  addLaboratory(root, { exit, main: MAIN, withOptions, resolved })
-  addOperate(root, { exit, withOptions, resolved })
   addKeysCommand(root)
+  root.commandsGroup('Simulate and measure:')
+  addLaboratory(root, { exit, main: MAIN, withOptions, resolved })
+  root.commandsGroup('Other:').addHelpCommand(helpCommand())
   const boostr = root
     .command('boostr')
-    .description('run one role of a fleet that speaks the dialect boostr (tags 10 and 30 to 36)')
+    .description(
+      'run a prefill worker, decode worker or router that speaks the wire protocol of boostr',
+    )
     .addHelpText('after', BOOSTR_EXAMPLE)
   for (const role of BOOSTR_ROLES) {
     withOptions(describeBoostr(boostr.command(role), role), GROUPS_OF.boostr).action(
@@ -228,6 +235,13 @@ function program(exit: (code: number) => void): Command {
     )
   }
   return root
+}
+
+function helpCommand(): Command {
+  return new Command('help')
+    .argument('[command]')
+    .description('show the options of a command')
+    .helpOption(false)
 }
 
 /**

@@ -2,6 +2,7 @@
  * `baton config`: the effective configuration, and where each value came from.
  */
 import { describeDiscovery } from '../../discovery/index.ts'
+import { shownValue } from '../options/option-spec.ts'
 import { flagOf } from '../options/option-table.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { routerSettings } from '../options/router-settings.ts'
@@ -11,6 +12,8 @@ interface Row {
   readonly option: string
   readonly flag: string | null
   readonly value: string | number | boolean | null
+  /** The value as a user would write it; null: there is none. */
+  readonly shown: string | null
   readonly source: string
   readonly from: string
 }
@@ -22,22 +25,29 @@ export function printConfig(given: readonly ResolvedOption[], asJson: boolean): 
     ...values,
     discovery: discovery === null ? null : describeDiscovery(discovery),
   }
-  const rows: readonly Row[] = options.map(({ option, source, writtenAs }) => ({
-    option: option.key,
-    flag: flagOf(option),
-    value: option.isSecret === true ? hidden(config[option.key]) : (config[option.key] ?? null),
-    source,
-    from: source === 'default' ? 'default' : writtenAs,
-  }))
+  const rows: readonly Row[] = options.map(({ option, source, writtenAs }) => {
+    const known = config[option.key] ?? null
+    const value = option.isSecret === true ? hidden(known) : known
+    return {
+      option: option.key,
+      flag: flagOf(option),
+      value,
+      shown: shownValue(option, value),
+      source,
+      from: source === 'default' ? 'default' : writtenAs,
+    }
+  })
   const others: readonly Row[] = router.map(({ path, value, from }) => ({
     option: `router.${path}`,
     flag: null,
     value,
+    shown: value === null ? null : String(value),
     source: from === 'default' ? 'default' : 'file',
     from,
   }))
   if (asJson) {
-    console.log(JSON.stringify([...rows, ...others], null, 2))
+    const values = [...rows, ...others].map(({ shown: _, ...row }) => row)
+    console.log(JSON.stringify(values, null, 2))
     return
   }
   printRows(rows)
@@ -46,19 +56,19 @@ export function printConfig(given: readonly ResolvedOption[], asJson: boolean): 
 }
 
 function printRows(rows: readonly Row[]): void {
-  const shown = rows.map(({ flag, option, value, from }) => [
+  const cells = rows.map(({ flag, option, shown, from }) => [
     flag ?? option.replace('router.', ''),
-    value === null ? '-' : String(value),
+    shown ?? '-',
     from,
   ])
   const width = (column: number): number =>
-    Math.max(...shown.map((row) => row[column]?.length ?? 0))
+    Math.max(...cells.map((row) => row[column]?.length ?? 0))
   const [nameWidth, valueWidth] = [width(0), Math.min(width(1), 60)]
-  for (const [name = '', value = '', from = ''] of shown) {
+  for (const [name = '', value = '', from = ''] of cells) {
     console.log(`${name.padEnd(nameWidth)}  ${value.padEnd(valueWidth)}  ${from}`)
   }
 }
 
-function hidden(value: unknown): string | null {
-  return value === null || value === undefined ? null : '(set)'
+function hidden(value: Row['value']): string | null {
+  return value === null ? null : '(set)'
 }

@@ -43,8 +43,8 @@ export function serveBanner(
     '',
     'Try it:',
     `  curl -N ${url}/v1/chat/completions${keyHeader(config)} -H 'content-type: application/json' -d '${body}'`,
-    `or talk:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
-    'Ctrl-C drains and ends.',
+    `or chat:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
+    'Press Ctrl-C to drain and stop.',
   ].join('\n')
 }
 

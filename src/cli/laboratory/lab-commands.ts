@@ -199,7 +199,9 @@ function addBench(root: Command, program: LabProgram): void {
 function addProfile(root: Command, program: LabProgram): void {
   root
     .command('profile <url>')
-    .description('measure how long a running engine computes, for --timing of the laboratory')
+    .description(
+      'measure the speed of a running engine, as a file for --timing of replay, compare and plan',
+    )
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--api-key <key>', 'bearer token (default: BATON_API_KEY)')
     .option('--token-range <from:to>', 'range of token ids that prompts are made of', '300:1300')

@@ -89,16 +89,16 @@ function refuseWorkersBesideUpstreams(options: readonly ResolvedOption[]): void 
 const ENGINE_OF_GROUP: Readonly<Partial<Record<OptionGroup, string>>> = {
   'llama.cpp engine': 'llamacpp',
   'simulated engine': 'sim',
-  'own engine': './mine.js',
-  'foreign engine': 'vllm, sglang, llama-server or openai',
+  'custom engine': './mine.js',
+  'upstream engine': 'vllm, sglang, llama-server or openai',
 }
 
-const FOREIGN: OptionGroup = 'foreign engine'
+const UPSTREAM: OptionGroup = 'upstream engine'
 
 function ownGroup(engine: string): OptionGroup {
-  if (isModulePath(engine)) return 'own engine'
+  if (isModulePath(engine)) return 'custom engine'
   if (engine === 'llamacpp') return 'llama.cpp engine'
-  return engine === 'sim' ? 'simulated engine' : FOREIGN
+  return engine === 'sim' ? 'simulated engine' : UPSTREAM
 }
 
 /**
@@ -108,7 +108,7 @@ function ownGroup(engine: string): OptionGroup {
 function refuseOtherEngines(options: readonly ResolvedOption[]): void {
   const engine = String(optionOf(options, 'engine')?.value)
   const isGateway = (optionOf(options, 'upstream')?.value ?? null) !== null
-  const own = isGateway ? FOREIGN : ownGroup(engine)
+  const own = isGateway ? UPSTREAM : ownGroup(engine)
   const typed = options.find(({ option, source }) => {
     const isOfAnEngine = ENGINE_OF_GROUP[option.group] !== undefined
     return isOfAnEngine && option.group !== own && source === 'flag'

@@ -9,10 +9,10 @@ export const GROUPS_OF = {
     'engine',
     'llama.cpp engine',
     'simulated engine',
-    'own engine',
+    'custom engine',
     'upstream',
     'forwarding',
-    'foreign engine',
+    'upstream engine',
     'topology',
     'fleet',
     'security',
@@ -27,14 +27,14 @@ export const GROUPS_OF = {
     'engine',
     'llama.cpp engine',
     'simulated engine',
-    'own engine',
+    'custom engine',
     'forwarding',
-    'foreign engine',
+    'upstream engine',
     'sidecar',
     'fleet',
     'security',
     'workers',
-    'lone worker',
+    'single worker',
     'operation',
   ],
   frontend: ['model', 'forwarding', 'fleet', 'security', 'http', 'router', 'operation'],
@@ -59,6 +59,32 @@ export interface OptionSpec<Key extends string = string> {
   /** A variable of another standard that is used when `BATON_…` is not set. */
   readonly standardVariable?: string
 }
+
+/** Heading of a group in `--help` and in docs/configuration.md. */
+export function headingOf(group: OptionGroup): string {
+  if (group === 'llama.cpp engine') return group
+  return group === 'http' ? 'HTTP' : `${group.charAt(0).toUpperCase()}${group.slice(1)}`
+}
+
+/** A value as a user would write it; null: there is none. */
+export function shownValue(
+  option: OptionSpec,
+  value: string | number | boolean | null,
+): string | null {
+  if (typeof value === 'number' && option.value === '<size>') return shownSize(value)
+  return value === null ? null : String(value)
+}
+
+function shownSize(bytes: number): string {
+  const [unit, size] = SIZES.find(([, unitBytes]) => bytes % unitBytes === 0) ?? ['', 1]
+  return `${bytes / size}${unit}`
+}
+
+const SIZES = [
+  ['GiB', 1024 ** 3],
+  ['MiB', 1024 ** 2],
+  ['KiB', 1024],
+] as const
 
 export const spec = <Key extends string>(
   group: OptionGroup,

@@ -97,7 +97,7 @@ const TABLE = [
     'engine: llamacpp, sim, or your own module, ./mine.js (docs/engines.md); `baton worker` can also use the server at --engine-url: vllm, sglang, llama-server, openai, or upstream (detected)',
   ),
   spec(
-    'own engine',
+    'custom engine',
     'engineArgs',
     '<json>',
     textOrObject,

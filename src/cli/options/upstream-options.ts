@@ -60,7 +60,7 @@ export const UPSTREAM_OPTIONS = [
   ),
   {
     ...spec(
-      'foreign engine',
+      'upstream engine',
       'engineKey',
       '<key>',
       text,
@@ -70,7 +70,7 @@ export const UPSTREAM_OPTIONS = [
     isSecret: true,
   },
   spec(
-    'foreign engine',
+    'upstream engine',
     'engineRequests',
     '<n>',
     count(1, 65_536),
@@ -78,7 +78,7 @@ export const UPSTREAM_OPTIONS = [
     'most requests in flight at one upstream; further ones are refused',
   ),
   spec(
-    'foreign engine',
+    'upstream engine',
     'engineIdleSeconds',
     '<s>',
     amount(1, 86_400),
@@ -94,7 +94,7 @@ export const UPSTREAM_OPTIONS = [
     "address of the engine's KV events, if it does not announce it: tcp://host:5557, with ;tcp://host:5558 for its replay port; ranks separated by commas",
   ),
   spec(
-    'foreign engine',
+    'upstream engine',
     'engineAnswerSeconds',
     '<s>',
     amount(1, 86_400),
@@ -102,7 +102,7 @@ export const UPSTREAM_OPTIONS = [
     'how long an upstream may take until the first byte of an answer before it is a timeout',
   ),
   spec(
-    'foreign engine',
+    'upstream engine',
     'slotSavePath',
     '<folder>',
     text,

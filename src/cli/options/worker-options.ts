@@ -12,7 +12,7 @@ import {
 
 export const WORKER_OPTIONS = [
   spec(
-    'lone worker',
+    'single worker',
     'mode',
     '<mode>',
     workerMode,
@@ -20,7 +20,7 @@ export const WORKER_OPTIONS = [
     'role: agg, prefill, decode, or auto: decode at first, then prefill or decode as an administrator or a controller decides',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'taints',
     '<list>',
     taintList,
@@ -28,7 +28,7 @@ export const WORKER_OPTIONS = [
     'labels that requests can require or prefer (nvext.routing_constraints), for example gpu=h100,fast',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'topology',
     '<list>',
     pairList,
@@ -36,7 +36,7 @@ export const WORKER_OPTIONS = [
     "location of the worker, for example zone=eu-1,rack=7; with the router's topology options decode stays near prefill",
   ),
   spec(
-    'lone worker',
+    'single worker',
     'weight',
     '<n>',
     amount(0, 1_000_000),
@@ -44,7 +44,7 @@ export const WORKER_OPTIONS = [
     'traffic weight of this model version relative to others of the same name (which have 100); 0: no traffic until an administrator changes it. Without it a worker that differs from the serving ones gets no requests',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'workerPort',
     '<port>',
     count(0, 65_535),
@@ -52,7 +52,7 @@ export const WORKER_OPTIONS = [
     'port of the worker, for frontends that know it by its address (static:, kubernetes:); 0 takes a free one',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'workerAdvertise',
     '<host[:port]>',
     hostAndPort,
@@ -60,7 +60,7 @@ export const WORKER_OPTIONS = [
     'address at which others reach the worker, when it differs from the listening address (NAT, published container ports); KV uses the same host',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'kvPort',
     '<port>',
     count(0, 65_535),
@@ -68,7 +68,7 @@ export const WORKER_OPTIONS = [
     'port on which a prefill worker serves KV to decode workers, for firewalls and published ports; 0 takes a free one',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'kvAdvertise',
     '<host[:port]>',
     hostAndPort,
@@ -76,7 +76,7 @@ export const WORKER_OPTIONS = [
     'address from which decode workers fetch KV, when it is not the host of --worker-advertise with --kv-port',
   ),
   spec(
-    'lone worker',
+    'single worker',
     'adminPort',
     '<port>',
     count(0, 65_535),
@@ -85,7 +85,7 @@ export const WORKER_OPTIONS = [
   ),
   {
     ...spec(
-      'lone worker',
+      'single worker',
       'adminToken',
       '<token>',
       text,
@@ -95,7 +95,7 @@ export const WORKER_OPTIONS = [
     isSecret: true,
   },
   spec(
-    'lone worker',
+    'single worker',
     'graceSeconds',
     '<s>',
     amount(0, 86_400),
