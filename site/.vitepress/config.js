@@ -54,6 +54,8 @@ export default {
           page('Discovery', '/docs/discovery'),
           page('Keys and tenants', '/docs/keys'),
           page('Observing a fleet', '/docs/operate'),
+          page('Drain, restart, versions', '/docs/operations'),
+          page('Troubleshooting', '/docs/troubleshooting'),
           page('Console', '/docs/console'),
           page('Metrics', '/docs/metrics'),
           page('Traces', '/docs/tracing'),

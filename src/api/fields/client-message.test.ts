@@ -21,6 +21,7 @@ describe('clientMessage', () => {
     ['no room in /dev/shm', /^no room in …$/],
     ['no connection to 10.0.0.7:4711 within 5 ms', /^no connection to … within 5 ms$/],
     ['no connection to gpu-7.internal:4711', /^no connection to …$/],
+    ['no connection to worker within 5 ms', /^no connection to … within 5 ms$/],
     ['connect ECONNREFUSED 127.0.0.1:46855', /^connect ECONNREFUSED …$/],
     ['connect ECONNREFUSED ::1:46855', /^connect ECONNREFUSED …$/],
     ['connect EHOSTUNREACH fe80::7:12:46855', /^connect EHOSTUNREACH …$/],
@@ -34,6 +35,7 @@ describe('clientMessage', () => {
 
   it.each([
     'it broke',
+    'no connection to worker 5020005632557109: the peer requires a shared secret',
     'the engine violated the stream contract (usage-mismatch): says 3, streamed 4',
     'version 1.2.3 and 1.2.3.4.5, at 12:30:05',
     'see https://10.0.0.7:4711/a',

@@ -18,8 +18,9 @@ const FILE_IN_FOLDER =
 /** IPv4; IPv6 in brackets or followed by a port; `localhost:4711`; with their ports. */
 const ADDRESS =
   /(?<![\w.:/@-])(?:\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?|\[[\da-fA-F:.%\w]*:[\da-fA-F:.%\w]*\](?::\d{1,5})?|(?:[\da-fA-F]{1,4}(?::[\da-fA-F]{1,4}){0,6})?::[\da-fA-F]{1,5}(?::[\da-fA-F]{1,5}){0,7}|(?:[\da-fA-F]{1,4}:){7,8}\d{1,5}|localhost:\d{1,5})(?![\w.]*\w)/g
-/** Host names in error messages of the operating system. */
-const HOST_NAME = /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connection to) [\w.-]+(?::\d{1,5})?/g
+/** Host names in error messages of the operating system; `connection to worker 7` names none. */
+const HOST_NAME =
+  /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connection to) (?!workers? \d)[\w.-]+(?::\d{1,5})?/g
 
 export function clientMessage(error: BatonError): string {
   const { code, message } = error

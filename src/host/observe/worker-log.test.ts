@@ -1,12 +1,17 @@
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
 import type { ErrorValue } from '../../base/index.ts'
+import type { WorkerEvent } from '../../worker/index.ts'
 import { workerLog } from './worker-log.ts'
 
 function lineOf(error: ErrorValue): string {
+  return logged({ kind: 'request-refused', requestId: 'r', error })
+}
+
+function logged(event: WorkerEvent): string {
   let line = ''
   const log = workerLog(pino({ level: 'debug' }, { write: (text: string) => (line += text) }))
-  log({ kind: 'request-refused', requestId: 'r', error })
+  log(event)
   return line
 }
 
@@ -19,4 +24,15 @@ it('the log of a worker - does not contain what an engine quotes of a refused re
 
 it('the log of a worker - contains the whole text of a failure', () => {
   expect(lineOf({ code: 'backend.unknown', message: 'disk "a" is full' })).toContain('is full')
+})
+
+it('the log of a worker - is a sentence; the name of the event is a field', () => {
+  const error = { code: 'transport.unauthenticated', message: 'wrong' } as const
+  expect(JSON.parse(logged({ kind: 'frontend-refused', error }))).toMatchObject({
+    event: 'frontend-refused',
+    msg: expect.stringMatching(/^connection refused: the peer failed to authenticate/),
+  })
+  expect(logged({ kind: 'engine-away', away: true })).toContain('the engine is unavailable')
+  const stage = { stage: 'stop_admission', reason: 'timed_out', elapsedMs: 1 } as const
+  expect(logged({ kind: 'stage', ...stage })).toContain('shutdown stage stop admission: timed out')
 })

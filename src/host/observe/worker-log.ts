@@ -11,9 +11,51 @@ export function workerLog(logger: Logger): WorkerObserver {
   return (event) => {
     const { kind, ...facts } = event
     const level = levelOf(event)
-    if (logger.isLevelEnabled(level)) logger[level](loggedFacts(facts), `worker: ${kind}`)
+    if (logger.isLevelEnabled(level)) {
+      logger[level]({ event: kind, ...loggedFacts(facts) }, sentenceOf(event))
+    }
   }
 }
+
+/** What happened, in words; a program reads the name of the event. */
+function sentenceOf(event: WorkerEvent): string {
+  switch (event.kind) {
+    case 'state':
+      return `the worker's state is now ${event.state}`
+    case 'stage':
+      return `shutdown stage ${spaced(event.stage)}: ${spaced(event.reason)}`
+    case 'engine-away':
+      return event.away
+        ? 'the engine is unavailable: no new requests are accepted until it is back'
+        : 'the engine is available again'
+    case 'canary':
+      return event.healthy ? 'the test request succeeded' : 'the test request failed'
+    default:
+      return SENTENCES[event.kind]
+  }
+}
+
+const spaced = (name: string): string => name.replaceAll('_', ' ')
+
+const SENTENCES = {
+  'request-refused': 'request refused',
+  'request-started': 'request started',
+  'request-ended': 'request ended',
+  'engine-stalled': 'the engine has stopped responding',
+  'engine-abort-failed': 'the engine failed to abort a request',
+  'engine-fault': 'internal error of the engine',
+  'kv-offered': 'KV blocks offered to a decode worker',
+  'kv-released': 'KV blocks released',
+  'kv-taken': 'KV blocks received from a prefill worker',
+  'kv-recomputed': 'KV transfer failed: the prompt is computed again',
+  'unregister-failed': 'the entry in discovery could not be removed',
+  'frontend-refused':
+    'connection refused: the peer failed to authenticate or speaks another version',
+  'turned-away':
+    'a frontend sends no requests to this worker: it differs from the others of its model',
+  'entry-restored': 'the entry in discovery had disappeared and was written again',
+  'renewal-failed': 'the entry in discovery could not be renewed',
+} as const satisfies Partial<Record<WorkerEvent['kind'], string>>
 
 /** Without the times of a request's phases, which its frontend logs. */
 function loggedFacts(facts: object & Partial<Record<'times' | 'error', unknown>>): object {

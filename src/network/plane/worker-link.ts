@@ -346,17 +346,21 @@ export class WorkerLink {
       return
     }
     this.#state = 'waiting'
+    const code = wasReady ? reason.code : asConnectFailure(reason)
     this.#lastFailure = wasReady
       ? reason
-      : new BatonError(asConnectFailure(reason), `worker ${workerId}: ${reason.message}`, {
-          cause: reason,
-        })
+      : new BatonError(code, `worker ${workerId}: ${reason.message}`, { cause: reason })
     this.#timer = setTimeout(() => this.#connect(), this.#backoffMs)
     this.#timer.unref()
     this.#backoffMs = Math.min(backoffMsMax, this.#backoffMs * 2)
     // The router is told first, so that requests which fail now are not sent here again.
-    if (wasReady) this.#reportDown(this.#lastFailure)
-    else this.#options.reports.onConnectFailed?.(workerId, this.#lastFailure)
+    // The worker is named in the report already.
+    if (wasReady) this.#reportDown(reason)
+    else
+      this.#options.reports.onConnectFailed?.(
+        workerId,
+        new BatonError(code, reason.message, { cause: reason }),
+      )
     this.#failAll(this.#lastFailure)
   }
 
