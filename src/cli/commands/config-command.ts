@@ -12,8 +12,6 @@ interface Row {
   readonly option: string
   readonly flag: string | null
   readonly value: string | number | boolean | null
-  /** The value as a user would write it; null: there is none. */
-  readonly shown: string | null
   readonly source: string
   readonly from: string
 }
@@ -31,8 +29,7 @@ export function printConfig(given: readonly ResolvedOption[], asJson: boolean): 
     return {
       option: option.key,
       flag: flagOf(option),
-      value,
-      shown: shownValue(option, value),
+      value: asJson ? value : shownValue(option, value),
       source,
       from: source === 'default' ? 'default' : writtenAs,
     }
@@ -41,13 +38,11 @@ export function printConfig(given: readonly ResolvedOption[], asJson: boolean): 
     option: `router.${path}`,
     flag: null,
     value,
-    shown: value === null ? null : String(value),
     source: from === 'default' ? 'default' : 'file',
     from,
   }))
   if (asJson) {
-    const values = [...rows, ...others].map(({ shown: _, ...row }) => row)
-    console.log(JSON.stringify(values, null, 2))
+    console.log(JSON.stringify([...rows, ...others], null, 2))
     return
   }
   printRows(rows)
@@ -56,9 +51,9 @@ export function printConfig(given: readonly ResolvedOption[], asJson: boolean): 
 }
 
 function printRows(rows: readonly Row[]): void {
-  const cells = rows.map(({ flag, option, shown, from }) => [
+  const cells = rows.map(({ flag, option, value, from }) => [
     flag ?? option.replace('router.', ''),
-    shown ?? '-',
+    value === null ? '-' : String(value),
     from,
   ])
   const width = (column: number): number =>
