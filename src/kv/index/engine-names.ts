@@ -1,64 +1,115 @@
 /**
  * Translates an engine's own block hashes of one holder into Baton's sequence hashes.
  *
- * Owns rows of 20 bytes: engine hash (2 words), Baton's hash (2 words), bit set of the tiers that use the engine
- * hash. Each holder that needs one has its own table, so removing a holder means dropping its table.
+ *   engine hash ─▶ LooseTable row ─▶ word: | place 28 | tiers 3 |
+ *   place ─▶ Baton's hash: two words of `PagedWords`; unused places are linked by their first word
+ *
+ * Owns which tiers use a name. Each holder that needs one has its own table, so removing a holder means dropping its
+ * table. Tables grow and shrink in small steps, and the reads of several names can be prefetched.
  */
-import { HashRows } from './hash-rows.ts'
+import { AHEAD_MAX, LooseTable } from '../loose/loose-table.ts'
+import { PagedWords } from '../words/paged-words.ts'
 
-const ROW = 5
-const ROWS_MIN = 16
+const TIER_BITS = 3
+const TIERS = (1 << TIER_BITS) - 1
 
 export class EngineNames {
-  readonly #table = new HashRows(ROW, ROWS_MIN)
+  readonly #table = new LooseTable()
+  /** Baton's hashes by place; place 0 is not used, so that no word is 0. */
+  readonly #hashes = new PagedWords()
+  #top = 1
+  /** The first unused place below `#top`, or 0. */
+  #free = 0
   /** Baton's hash of the row that `find` found. */
   low = 0
   high = 0
+  /** Depends on what is prefetched, so that the compiler cannot remove the reads. */
+  prefetched = 0
 
   get count(): number {
     return this.#table.count
   }
 
   get bytes(): number {
-    return this.#table.bytes
+    return this.#table.bytes + this.#hashes.bytes
+  }
+
+  /** Prefetches what is known about an engine's hash. */
+  touch(hashes: Uint32Array, i: number): void {
+    this.prefetched = this.#table.prefetch(hashes, i, i + 1)
   }
 
   /** Returns whether the engine hash is known; `low` and `high` then contain Baton's hash. */
   find(nameLow: number, nameHigh: number): boolean {
-    const row = this.#table.rowOf(nameLow | 0, nameHigh | 0)
-    const { rows } = this.#table
-    if (rows[row + 4] === 0) return false
-    this.low = (rows[row + 2] as number) >>> 0
-    this.high = (rows[row + 3] as number) >>> 0
+    if (!this.#table.lookup(nameLow | 0, nameHigh | 0)) return false
+    const place = this.#table.word >>> TIER_BITS
+    this.low = this.#hashes.get(2 * place) >>> 0
+    this.high = this.#hashes.get(2 * place + 1) >>> 0
     return true
   }
 
   /**
-   * A tier (one bit) knows the block by this engine hash. If the hash meant another block before, the new meaning
-   * wins.
+   * A tier (one bit) knows blocks by these engine hashes. If a hash meant another block before, the new meaning wins;
+   * hashes that are equal to Baton's need no name.
    */
-  add(nameLow: number, nameHigh: number, low: number, high: number, tier: number): void {
-    const table = this.#table
-    table.makeSpace()
-    const row = table.rowOf(nameLow | 0, nameHigh | 0)
-    const { rows } = table
-    const isSame = rows[row + 2] === (low | 0) && rows[row + 3] === (high | 0)
-    if (rows[row + 4] === 0) table.added()
-    rows[row] = nameLow
-    rows[row + 1] = nameHigh
-    rows[row + 2] = low
-    rows[row + 3] = high
-    rows[row + 4] = (isSame ? (rows[row + 4] as number) : 0) | tier
+  add(names: Uint32Array, own: Uint32Array, tier: number): void {
+    for (let i = 0; 2 * i < own.length; i++) {
+      if (i % AHEAD_MAX === 0) this.#prefetch(names, i)
+      const [low, high] = [own[2 * i] as number, own[2 * i + 1] as number]
+      const [nameLow, nameHigh] = [names[2 * i] as number, names[2 * i + 1] as number]
+      if (nameLow !== low || nameHigh !== high)
+        this.#add(nameLow | 0, nameHigh | 0, low, high, tier)
+    }
   }
 
-  /** The tier has removed the block; the row is removed with its last tier. */
-  drop(nameLow: number, nameHigh: number, tier: number): void {
+  #add(nameLow: number, nameHigh: number, low: number, high: number, tier: number): void {
     const table = this.#table
-    const row = table.rowOf(nameLow | 0, nameHigh | 0)
-    const { rows } = table
-    const known = rows[row + 4] as number
-    if (known === 0) return
-    rows[row + 4] = known & ~tier
-    if (rows[row + 4] === 0) table.delete(row)
+    if (this.find(nameLow, nameHigh)) {
+      const isSame = this.low === low && this.high === high
+      table.word = isSame ? table.word | tier : (table.word & ~TIERS) | tier
+      if (!isSame) this.#write(table.word >>> TIER_BITS, low, high)
+      return
+    }
+    const place = this.#free === 0 ? this.#top++ : this.#free
+    if (place === this.#free) this.#free = this.#hashes.get(2 * place)
+    this.#write(place, low, high)
+    table.add(nameLow, nameHigh, (place << TIER_BITS) | tier)
+  }
+
+  #write(place: number, low: number, high: number): void {
+    this.#hashes.reserve(2 * place + 2)
+    this.#hashes.set(2 * place, low)
+    this.#hashes.set(2 * place + 1, high)
+  }
+
+  /** A tier has removed blocks `from` .. `to`: replaces their engine hashes by Baton's. Unknown hashes stay as they are. */
+  take(hashes: Uint32Array, from: number, to: number, tier: number): void {
+    for (let i = from; i < to; i++) {
+      if ((i - from) % AHEAD_MAX === 0) this.#prefetch(hashes.subarray(0, 2 * to), i)
+      const [nameLow, nameHigh] = [hashes[2 * i] as number, hashes[2 * i + 1] as number]
+      if (!this.find(nameLow, nameHigh)) continue
+      hashes[2 * i] = this.low
+      hashes[2 * i + 1] = this.high
+      this.#drop(tier)
+    }
+  }
+
+  /** A tier has removed the block found; the row is removed with its last tier. */
+  #drop(tier: number): void {
+    const table = this.#table
+    const { word } = table
+    if ((word & TIERS & ~tier) !== 0) {
+      table.word = word & ~tier
+      return
+    }
+    table.delete()
+    const place = word >>> TIER_BITS
+    this.#hashes.set(2 * place, this.#free)
+    this.#free = place
+  }
+
+  #prefetch(hashes: Uint32Array, from: number): void {
+    const to = Math.min(hashes.length >> 1, from + AHEAD_MAX)
+    if (to - from > 1) this.prefetched = this.#table.prefetch(hashes, from, to)
   }
 }

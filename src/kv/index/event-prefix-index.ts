@@ -111,7 +111,7 @@ export class EventPrefixIndex implements PrefixIndex {
         i += removals
         continue
       }
-      const stop = this.#lookAhead(events, i)
+      const stop = this.#lookAhead(holder, events, i)
       for (; i < stop; i++) this.#apply(holder, events[i] as KvEvent)
     }
     return this.#refused - refusedBefore
@@ -121,7 +121,7 @@ export class EventPrefixIndex implements PrefixIndex {
   #wait(holder: number, event: KvEvent): boolean {
     if (event.kind !== 'removed') return false
     const { hashes, tier } = event
-    if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
+    if (hashes.length !== 2 || tier !== 'device') return false
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
     this.#waiting.add(holder, hashes[0] as number, hashes[1] as number)
     if (this.#waiting.isFull) this.#settle()
@@ -133,6 +133,7 @@ export class EventPrefixIndex implements PrefixIndex {
     const { count, holders, hashes } = this.#waiting
     if (count === 0) return
     this.#waiting.count = 0
+    if (this.#names.size > 0) this.#translateWaiting(count)
     const device = this.#device
     if (count > 1) device.lookAhead.touch(hashes, 0, count)
     for (let i = 0; i < count; i++) {
@@ -143,12 +144,27 @@ export class EventPrefixIndex implements PrefixIndex {
     }
   }
 
+  /** Replaces the engines' hashes of the removals that wait by Baton's. */
+  #translateWaiting(count: number): void {
+    const { holders, hashes } = this.#waiting
+    for (let i = 0; i < count; i++) this.#names.get(holders[i] as number)?.touch(hashes, i)
+    for (let i = 0; i < count; i++)
+      this.#translate(holders[i] as number, hashes, i, i + 1, 'device')
+  }
+
+  /** Replaces the engine's hashes of removed blocks `from` .. `to` by Baton's. */
+  #translate(holder: number, hashes: Uint32Array, from: number, to: number, tier: KvTier): void {
+    const names = this.#names.get(holder)
+    if (names === undefined) return
+    names.take(hashes, from, to, TIER_BIT[tier])
+    if (names.count === 0) this.#names.delete(holder)
+  }
+
   /**
    * Number of events from `i` on that are removals from the same tier. They are applied as one event, because the
    * order of hashes within a removal does not matter.
    */
   #removalsFrom(events: readonly KvEvent[], i: number): number {
-    if (this.#names.size > 0) return 0
     const first = events[i] as KvEvent
     if (first.kind !== 'removed') return 0
     let blocks = 0
@@ -170,14 +186,16 @@ export class EventPrefixIndex implements PrefixIndex {
       const { hashes } = events[i] as Removed
       for (let k = 0; k < hashes.length; k++) merged[words++] = hashes[k] as number
     }
-    this.#tier((events[from] as Removed).tier).remove(holder, merged.subarray(0, words))
+    const { tier } = events[from] as Removed
+    this.#translate(holder, merged, 0, words >> 1, tier)
+    this.#tier(tier).remove(holder, merged.subarray(0, words))
   }
 
   /**
    * Prefetches the data of the next events into the CPU cache; returns the index where it stopped, at least one
    * further.
    */
-  #lookAhead(events: readonly KvEvent[], from: number): number {
+  #lookAhead(holder: number, events: readonly KvEvent[], from: number): number {
     const ahead = this.#ahead
     let count = 0
     let i = from
@@ -195,7 +213,7 @@ export class EventPrefixIndex implements PrefixIndex {
       for (let k = 0; k < hashes.length; k++) ahead[2 * count + k] = hashes[k] as number
       count += hashes.length >> 1
     }
-    if (i - from > 1 && this.#names.size === 0) this.#device.lookAhead.touch(ahead, 0, count)
+    if (i - from > 1 && !this.#names.has(holder)) this.#device.lookAhead.touch(ahead, 0, count)
     return Math.max(i, from + 1)
   }
 
@@ -310,35 +328,21 @@ export class EventPrefixIndex implements PrefixIndex {
   /** Stores the translation for engine hashes that differ from Baton's. */
   #remember(holder: number, given: Uint32Array, own: Uint32Array, tierBit: number): void {
     let names = this.#names.get(holder)
-    for (let i = 0; i < own.length; i += 2) {
-      const low = own[i] as number
-      const high = own[i + 1] as number
-      if (given[i] === low && given[i + 1] === high) continue
-      if (names === undefined) {
-        names = new EngineNames()
-        this.#names.set(holder, names)
-      }
-      names.add(given[i] as number, given[i + 1] as number, low, high, tierBit)
+    if (names === undefined) {
+      if (own.every((word, i) => word === given[i])) return
+      names = new EngineNames()
+      this.#names.set(holder, names)
     }
+    names.add(given, own, tierBit)
   }
 
-  #remove(holder: number, event: Removed): void {
-    const names = this.#names.size === 0 ? undefined : this.#names.get(holder)
-    if (names === undefined) {
-      this.#tier(event.tier).remove(holder, event.hashes)
-      return
+  #remove(holder: number, { hashes, tier }: Removed): void {
+    let own = hashes
+    if (this.#names.has(holder)) {
+      own = hashes.slice()
+      this.#translate(holder, own, 0, own.length >> 1, tier)
     }
-    const own = event.hashes.slice()
-    for (let i = 0; i < own.length; i += 2) {
-      const low = own[i] as number
-      const high = own[i + 1] as number
-      if (!names.find(low, high)) continue
-      own[i] = names.low
-      own[i + 1] = names.high
-      names.drop(low, high, TIER_BIT[event.tier])
-    }
-    if (names.count === 0) this.#names.delete(holder)
-    this.#tier(event.tier).remove(holder, own)
+    this.#tier(tier).remove(holder, own)
   }
 }
 

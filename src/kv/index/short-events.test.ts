@@ -109,6 +109,18 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it('random removal - the last run of many can be dissolved, which releases the memory of all runs', () => {
+    const index = new EventPrefixIndex()
+    const chains = Array.from({ length: 300 }, (_, i) => hashesOf(1000 * i, 40))
+    for (const hashes of chains) index.apply(0, stored(hashes, 0, 40))
+    for (const hashes of chains.slice(1))
+      index.apply(0, { kind: 'removed', hashes, tier: 'device' })
+    index.apply(0, removed(hashesOf(0, 40), 20))
+    expect(index.stats()).toMatchObject({ entries: 39, blocks: 39 })
+    expect(index.device.parts.blocks.runs.live).toBe(0)
+    checkRuns(index.device)
+  })
+
   it('random removal - a long chain is a run up to its first hole; what follows is loose until the hole is filled', () => {
     const index = new EventPrefixIndex()
     const { blocks, loose } = index.device.parts

@@ -128,8 +128,9 @@ export class RunStore {
     return (this.records[at + END] as number) - (this.records[at + START] as number)
   }
 
+  /** Whether a run has been freed, and possibly `clear` has been called since. */
   isFree(run: number): boolean {
-    return this.records[run * RUN_STRIDE + DENSE] === -1
+    return run >= this.#top || this.records[run * RUN_STRIDE + DENSE] === -1
   }
 
   /** The array that contains the holdings of a run; read it again after `add` and `remove`. */
