@@ -109,7 +109,7 @@ describe('baton bench against other servers', () => {
       if (index === 1) response.write(ANSWER)
       else response.end(ANSWER + DONE)
     })
-    const report = await reportOf(url, ...LOAD, '--timeout', '0.5')
+    const report = await reportOf(url, ...LOAD, '--timeout', '4')
     expect(report).toMatchObject({ completed: 4, failed: { 'backend.response_timeout': 2 } })
   })
 

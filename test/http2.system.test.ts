@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:http2'
 import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2'
 import { fileURLToPath } from 'node:url'
@@ -122,12 +123,17 @@ describe('HTTP/2', () => {
   })
 
   it('SIGTERM - in-flight requests complete, then the process exits', async () => {
-    const last = ask('/v1/chat/completions', chat({ stream: true, max_tokens: 60 }))
-    await until('it runs', async () =>
-      /inflight_requests\{.*\} 1/.test((await ask('/metrics')).text),
-    )
-    server.process.kill('SIGTERM')
-    expect((await last).text.trimEnd().endsWith('data: [DONE]')).toBe(true)
+    const stream = client.request({
+      ':path': '/v1/chat/completions',
+      ':method': 'POST',
+      'content-type': 'application/json',
+    })
+    stream.end(JSON.stringify(chat({ stream: true, max_tokens: 60 })))
+    let text = ''
+    stream.once('data', () => server.process.kill('SIGTERM'))
+    stream.on('data', (bytes: Buffer) => (text += bytes.toString()))
+    await once(stream, 'end')
+    expect(text.trimEnd().endsWith('data: [DONE]')).toBe(true)
     await until('the process has ended', () => server.process.exitCode === 0)
   })
 })
