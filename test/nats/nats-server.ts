@@ -22,6 +22,9 @@ if (NATS_VERSION === null) {
   )
 }
 
+const START_ATTEMPTS = 5
+const ANSWER_MS = 5_000
+
 export class NatsServer {
   readonly port: number
   readonly #folder = mkdtempSync(join(tmpdir(), 'baton-nats-'))
@@ -33,12 +36,22 @@ export class NatsServer {
     this.#config = join(this.#folder, 'server.conf')
   }
 
-  /** `jetstream`: more settings inside that block, each preceded by a comma. */
+  /**
+   * `jetstream`: more settings inside that block, each preceded by a comma. Another process may take the port before the
+   * server does; then it is started on another one.
+   */
   static async start(settings = '', jetstream = ''): Promise<NatsServer> {
-    const server = new NatsServer(await freePort())
-    server.configure(settings, jetstream)
-    await server.restart()
-    return server
+    for (let attempt = 1; ; attempt++) {
+      const server = new NatsServer(await freePort())
+      server.configure(settings, jetstream)
+      try {
+        await server.restart()
+        return server
+      } catch (error) {
+        await server.close()
+        if (attempt === START_ATTEMPTS) throw error
+      }
+    }
   }
 
   get url(): string {
@@ -55,8 +68,12 @@ export class NatsServer {
 
   /** Starts again on the same port; data in memory is lost. */
   async restart(): Promise<void> {
-    this.#process = spawn('nats-server', ['-c', this.#config], { stdio: 'ignore' })
-    await until('nats-server listens', () => answers(this.port))
+    const started = spawn('nats-server', ['-c', this.#config], { stdio: 'ignore' })
+    this.#process = started
+    await until('nats-server listens', async () => {
+      if (started.exitCode !== null) throw new Error(`nats-server ended with ${started.exitCode}`)
+      return await answers(this.port)
+    })
   }
 
   /** SIGKILL. */
@@ -64,6 +81,7 @@ export class NatsServer {
     const gone = this.#process
     this.#process = null
     if (gone === null) return
+    if (gone.exitCode !== null) return
     const exited = new Promise((resolve) => gone.once('exit', resolve))
     gone.kill('SIGKILL')
     await exited
@@ -84,13 +102,17 @@ export class NatsServer {
   }
 }
 
+/** A NATS server speaks first. */
 async function answers(port: number): Promise<boolean> {
   return await new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
-    socket.once('data', () => {
+    const end = (isThere: boolean): void => {
       socket.destroy()
-      resolve(true)
-    })
-    socket.once('error', () => resolve(false))
+      resolve(isThere)
+    }
+    socket.setTimeout(ANSWER_MS, () => end(false))
+    socket.once('data', () => end(true))
+    socket.once('error', () => end(false))
+    socket.once('close', () => end(false))
   })
 }
