@@ -5,7 +5,7 @@ export default defineConfig({
   test: {
     include: ['test/engines/**/*.engines.ts'],
     globalSetup: ['test/bundle-setup.ts'],
-    testTimeout: 120_000,
+    testTimeout: 300_000,
     hookTimeout: 900_000,
     expect: { poll: { timeout: 50_000, interval: 50 } },
     pool: 'forks',

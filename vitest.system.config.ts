@@ -7,5 +7,12 @@ import unit from './vitest.config.ts'
  */
 export default mergeConfig(
   { ...unit, test: { ...unit.test, include: [], exclude: [] } },
-  { test: { include: ['**/*.system.test.ts'], exclude: configDefaults.exclude } },
+  {
+    test: {
+      include: ['**/*.system.test.ts'],
+      exclude: configDefaults.exclude,
+      // Some simulated comparisons compute for a minute when other processes use the cores, too.
+      testTimeout: 300_000,
+    },
+  },
 )

@@ -60,7 +60,7 @@ describe('baton compare, baton plan', () => {
     expect(paired[1]).toMatchObject({ name: 'round-robin on 3 agg', reuse: { pairs: 2 } })
     expect(paired[1]!['reuse']!.mean).toBeCloseTo(mean, 9)
     expect(readFileSync(at('compare.html'), 'utf8')).toContain('round-robin on 3 agg')
-  }, 120_000)
+  })
 
   it('random faults - depend on fleet and seed, and the report lists them', async () => {
     const workload = ['random', '--requests', '60', '--rate', '20', '--out', 'deaths.jsonl']
@@ -105,7 +105,7 @@ describe('baton compare, baton plan', () => {
     expect(none).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('no fleet within') })
     expect(none).toMatchObject({ stdout: expect.stringContaining('relax --ttft, --tpot') })
     expect(none).toMatchObject({ stderr: expect.stringContaining('--prefill is not used') })
-  }, 120_000)
+  })
 
   it('plan - chooses among kinds of workers, as trying all of them does', async () => {
     const load = ['workload:random,requests=60,rate=40', '--seeds', '2', '--ttft', '300']
@@ -130,7 +130,7 @@ describe('baton compare, baton plan', () => {
     expect(plan.best.cost).toBe(Math.min(...costs))
     expect(plan.best.name).toBe('1 aggregated (speed=2)')
     expect(plan.trials.every(({ good, margin }) => good >= 0 && margin >= 0)).toBe(true)
-  }, 120_000)
+  })
 
   it('a process of the comparison - ends in the middle of a run when its parent is gone', async () => {
     const cell = {

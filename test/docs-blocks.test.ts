@@ -57,7 +57,7 @@ describe('code blocks of the docs', () => {
     expect([BLOCKS.length > 60, commands.length > 30]).toEqual([true, true])
   })
 
-  it('baton commands - exist with every option that is shown', { timeout: 120_000 }, async () => {
+  it('baton commands - exist with every option that is shown', async () => {
     const wrong: string[] = []
     for (const { page, asked } of commands) {
       const [name = '', second = ''] = asked.split(/\s+/)
@@ -75,7 +75,7 @@ describe('code blocks of the docs', () => {
     expect(wrong).toEqual([])
   })
 
-  it('baton commands in running text - exist', { timeout: 120_000 }, async () => {
+  it('baton commands in running text - exist', async () => {
     const named = PAGES.flatMap((page) => {
       const text = readFileSync(join(ROOT, page), 'utf8')
       return [...text.matchAll(/`baton ([a-z]+)/g)].map(([, name = '']) => ({ page, name }))

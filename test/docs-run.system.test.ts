@@ -15,7 +15,6 @@ import type { RunningBaton, RunningServer } from './running-server.ts'
  * they name. Only addresses of servers, ids that a reader fills in, and the number of generated requests are
  * replaced.
  */
-const MINUTE = { timeout: 120_000 }
 const REQUESTS = 40
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-docs-'))
@@ -128,13 +127,13 @@ describe('code blocks of the docs without `no-run`', () => {
     }
   }
 
-  it.each(shells)('$page: $text', MINUTE, runBlock)
+  it.each(shells)('$page: $text', runBlock)
 
   it('shell and program blocks - are found', () => {
     expect([shells.length > 10, programs.length]).toEqual([true, 5])
   })
 
-  it('docs/routing.md: a scorer - its term appears in each decision', MINUTE, async () => {
+  it('docs/routing.md: a scorer - its term appears in each decision', async () => {
     const scorer = join(folder, 'power.js')
     const other = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--scorer', scorer])
     const reply = await fetch(`${other.url}/v1/completions`, {
@@ -147,13 +146,13 @@ describe('code blocks of the docs without `no-run`', () => {
     expect(await other.stop()).toBe(0)
   })
 
-  it('docs/laboratory.md: a simulation from a program - runs', MINUTE, async () => {
+  it('docs/laboratory.md: a simulation from a program - runs', async () => {
     writeFileSync(join(folder, 'laboratory.js'), programWith('runFleet'))
     const { exitCode, printed } = await run(`exec '${process.execPath}' laboratory.js`)
     expect([exitCode, printed]).toEqual([0, expect.stringContaining('TTFT')])
   })
 
-  it('README.md: the OpenAI SDK as client - works', MINUTE, async () => {
+  it('README.md: the OpenAI SDK as client - works', async () => {
     symlinkSync(join(ROOT, 'node_modules/openai'), join(folder, 'node_modules/openai'))
     const program = await filledIn(programWith("from 'openai'"), {})
     writeFileSync(join(folder, 'client.mts'), program)

@@ -103,7 +103,7 @@ async function runApart(
   return run(decode, request)
 }
 
-describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
+describe('exactness of the llama.cpp engine', () => {
   let alone: LlamaCppEngine
   let prefill: LlamaCppEngine
   let decode: LlamaCppEngine

@@ -34,7 +34,6 @@ describe('a fleet under faults', () => {
       expect(report.completed).toBeGreaterThan(0.9 * REQUESTS)
       expect(report.migrations).toBeGreaterThan(0)
     },
-    120_000,
   )
 
   it('the same seed - the same run, whatever faults occur', async () => {

@@ -153,7 +153,7 @@ describe.each([
         const isMean = times === 1 || outputTokens === 160
         expect(isMean ? mean : Math.max(...recoveries), told).toBeLessThan(2)
       }
-    }, 240_000)
+    })
 
     // A frontend that yields places because its requests wait gets too few, and seems overloaded.
     it.runIf(frontends > 1 && shape === 'aggregated' && outputTokens === 40)(
@@ -165,7 +165,6 @@ describe.each([
           expect(report.failed, `${concurrency} clients`).toEqual({})
         }
       },
-      120_000,
     )
 
     // With these seeds all frontends but one had noticed the overload and yielded their places to it.
@@ -178,7 +177,6 @@ describe.each([
           expect(await overload(calm, 2, seed), `seed ${seed}`).toBeLessThan(2)
         }
       },
-      120_000,
     )
   },
 )
