@@ -87,7 +87,7 @@ async function nextOf(subscriber: Subscriber): Promise<Message> {
 
 /** A subscriber whose subscription is known to be active, because it has received a message. */
 async function subscribed(engine: SimEngine, address: string): Promise<Subscriber> {
-  const subscriber = keep(new Subscriber({ receiveTimeout: 20 }))
+  const subscriber = keep(new Subscriber({ receiveTimeout: 20, ipv6: true }))
   subscriber.connect(address)
   subscriber.subscribe()
   for (;;) {
@@ -99,7 +99,7 @@ async function subscribed(engine: SimEngine, address: string): Promise<Subscribe
     })
     if (heard !== null) break
   }
-  subscriber.receiveTimeout = 10_000
+  subscriber.receiveTimeout = 60_000
   return subscriber
 }
 
@@ -128,8 +128,9 @@ async function replayed(dealer: Dealer, from: bigint): Promise<Message[]> {
   return messages
 }
 
+/** `localhost` may be an IPv6 address. */
 function dealerOf(address: string): Dealer {
-  const dealer = keep(new Dealer({ receiveTimeout: 10_000 }))
+  const dealer = keep(new Dealer({ receiveTimeout: 60_000, ipv6: true }))
   dealer.connect(address)
   return dealer
 }
