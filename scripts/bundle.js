@@ -94,6 +94,19 @@ export async function bundleProgram() {
   return files
 }
 
+/**
+ * Escapes what is not ASCII, because a single other character may double the memory of a file's text. Without comments
+ * it occurs only in strings, templates and regular expressions, where an escape is the same character. Lines stay the
+ * same for the source map.
+ */
+function ascii(code) {
+  // Half of a surrogate pair is escaped by itself, also in regular expressions with the flag `u`.
+  return code.replaceAll(
+    /[\u0080-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
 function manifest() {
   return JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 }
@@ -120,9 +133,13 @@ async function write(folder, { outside, ...options }) {
     sourcemapExcludeSources: true,
     cleanDir: true,
     chunkFileNames: '[name]-[hash].js',
+    // V8 keeps the text of each loaded file in memory.
+    comments: { legal: false, annotation: true, jsdoc: false },
   })
   await build.close()
-  return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
+  const chunks = output.filter(({ type }) => type === 'chunk')
+  for (const { fileName, code } of chunks) writeFileSync(join(ROOT, folder, fileName), ascii(code))
+  return chunks.flatMap(({ moduleIds }) => moduleIds)
 }
 
 /**
