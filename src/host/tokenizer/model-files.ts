@@ -7,7 +7,7 @@
  */
 import { open, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, freeMemory } from '../../base/index.ts'
 import { modelTextFromGguf, modelTextFromHuggingFace, readGgufMetadata } from '../../text/index.ts'
 import type { GgufMetadata, ModelText } from '../../text/index.ts'
 import { hubNameOf } from './hub-cache.ts'
@@ -20,7 +20,9 @@ export interface LoadedModelText extends ModelText {
   readonly ggufPath: string | null
 }
 
-const FIRST_READ_BYTES = 2 * 2 ** 20
+/** Enough for a small vocabulary; large ones are read in the second or third attempt. */
+const FIRST_READ_BYTES = 256 * 1024
+const NEXT_READ_FACTOR = 8
 
 /** Throws `model.load_failed` with a message that says what to do. */
 export async function loadModelText(modelPath: string): Promise<LoadedModelText> {
@@ -78,10 +80,11 @@ export async function readGgufFile(filePath: string): Promise<GgufMetadata> {
       const bytes = new Uint8Array(wanted)
       const { bytesRead } = await file.read(bytes, 0, wanted, 0)
       const read = readGgufMetadata(bytes.subarray(0, bytesRead), size)
+      freeMemory(bytes.buffer)
       if (read.kind === 'metadata') return read.metadata
       if (bytesRead < wanted) throw failure(`${filePath} was truncated while it was read`)
       // Extending by the missing bytes alone would parse the header again for each string.
-      wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * 4))
+      wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * NEXT_READ_FACTOR))
     }
   } catch (thrown) {
     const message = thrown instanceof Error ? thrown.message : String(thrown)

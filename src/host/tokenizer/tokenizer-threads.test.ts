@@ -1,5 +1,7 @@
 /** Real threads that run these sources. */
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import type { Worker } from 'node:worker_threads'
 import { afterEach, describe, expect, it } from 'vitest'
 import { loadModelText } from './model-files.ts'
 import { TokenizerThreads } from './tokenizer-threads.ts'
@@ -14,8 +16,8 @@ afterEach(async () => {
   for (const threads of open.splice(0)) await threads.close()
 })
 
-function start(threadsMax: number): TokenizerThreads {
-  const threads = new TokenizerThreads({ threadsMax, program: PROGRAM })
+function start(threadsMax: number, options: { idleMs?: number } = {}): TokenizerThreads {
+  const threads = new TokenizerThreads({ threadsMax, program: PROGRAM, ...options })
   open.push(threads)
   return threads
 }
@@ -72,6 +74,21 @@ describe('TokenizerThreads', () => {
       code: 'model.load_failed',
     })
     expect((await threads.encode(MODEL, 'word', OPTIONS)).length).toBeGreaterThan(0)
+  })
+
+  it('a thread that stays idle - ends, and the next text gets a new one', async () => {
+    const ends: Promise<unknown>[] = []
+    const onWorker = (worker: Worker): void => void ends.push(once(worker, 'exit'))
+    process.on('worker', onWorker)
+    try {
+      const threads = start(1, { idleMs: 1 })
+      const first = await threads.encode(MODEL, 'a word', OPTIONS)
+      await ends[0]
+      expect([...(await threads.encode(MODEL, 'a word', OPTIONS))]).toEqual([...first])
+      expect(ends.length).toBe(2)
+    } finally {
+      process.off('worker', onWorker)
+    }
   })
 
   it('closed - running and waiting texts are refused', async () => {

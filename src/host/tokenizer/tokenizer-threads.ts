@@ -2,7 +2,8 @@
  * Tokenises long texts on separate threads, so that a prompt of 60,000 tokens does not delay any stream.
  *
  * A thread starts when a long text finds all others busy, up to one per core. It loads a model's tokenizer once and
- * takes one text after the other, shorter ones first. If a thread dies, only its current text fails.
+ * takes one text after the other, shorter ones first. If a thread dies, only its current text fails. A thread that has
+ * been idle for a while ends, which frees its heap and its tokenizer.
  */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
@@ -26,6 +27,8 @@ interface Waiting extends EncodeTask {
 export interface TokenizerThreadsOptions {
   /** Absent: one per core. */
   readonly threadsMax?: number
+  /** Milliseconds after which an idle thread ends. */
+  readonly idleMs?: number
   /** The program of each thread; absent: the one beside this file. */
   readonly program?: URL
 }
@@ -33,22 +36,29 @@ export interface TokenizerThreadsOptions {
 interface Thread {
   readonly worker: Worker
   task: Waiting | null
+  /** Ends the thread when it stays idle. */
+  idle: NodeJS.Timeout | null
 }
 
 const WAITING_MAX = 256
+
+/** Loading a vocabulary of 150,000 tokens again takes a few tenths of a second. */
+const IDLE_MS = 30_000
 
 /** A thread has its own heap; its young generation is kept as small as possible without a loss of speed. */
 const THREAD_LIMITS = { maxYoungGenerationSizeMb: 8 }
 
 export class TokenizerThreads {
   readonly #threadsMax: number
+  readonly #idleMs: number
   readonly #program: URL
   readonly #threads = new Set<Thread>()
   readonly #queue = new TextQueue<Waiting>()
   #isClosed = false
 
-  constructor({ threadsMax, program }: TokenizerThreadsOptions = {}) {
+  constructor({ threadsMax, idleMs, program }: TokenizerThreadsOptions = {}) {
     this.#threadsMax = threadsMax ?? availableParallelism()
+    this.#idleMs = idleMs ?? IDLE_MS
     this.#program = program ?? new URL('./tokenizer-thread-main.js', import.meta.url)
   }
 
@@ -77,7 +87,10 @@ export class TokenizerThreads {
     const threads = [...this.#threads]
     this.#threads.clear()
     const error = new BatonError('runtime.internal', 'the frontend is closing')
-    for (const { task } of threads) task?.reject(error)
+    for (const { task, idle } of threads) {
+      if (idle !== null) clearTimeout(idle)
+      task?.reject(error)
+    }
     for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) {
       task.reject(error)
     }
@@ -90,6 +103,8 @@ export class TokenizerThreads {
       if (thread === null) return
       const task = this.#queue.take() as Waiting
       thread.task = task
+      if (thread.idle !== null) clearTimeout(thread.idle)
+      thread.idle = null
       const { modelPath, text, options } = task
       thread.worker.postMessage({ modelPath, text, options } satisfies EncodeTask)
     }
@@ -103,7 +118,7 @@ export class TokenizerThreads {
 
   #start(): Thread {
     const worker = new Worker(this.#program, { resourceLimits: THREAD_LIMITS })
-    const thread: Thread = { worker, task: null }
+    const thread: Thread = { worker, task: null, idle: null }
     worker.on('message', (result: EncodeResult) => this.#settle(thread, result))
     worker.on('error', (error) => this.#lose(thread, error.message))
     worker.on('exit', () => this.#lose(thread, 'it exited'))
@@ -118,10 +133,19 @@ export class TokenizerThreads {
     if ('tokenIds' in result) task?.resolve(result.tokenIds)
     else task?.reject(new BatonError('model.load_failed', result.failure))
     this.#assign()
+    if (thread.task === null && this.#threads.has(thread)) {
+      thread.idle = setTimeout(() => this.#end(thread), this.#idleMs).unref()
+    }
+  }
+
+  #end(thread: Thread): void {
+    this.#threads.delete(thread)
+    void thread.worker.terminate()
   }
 
   #lose(thread: Thread, reason: string): void {
     if (!this.#threads.delete(thread)) return
+    if (thread.idle !== null) clearTimeout(thread.idle)
     const message = `a tokenizer thread was lost: ${reason}`
     thread.task?.reject(new BatonError('runtime.internal', message))
     this.#assign()
