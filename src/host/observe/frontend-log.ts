@@ -1,14 +1,14 @@
 /**
  * Logs what the frontend reports: one line per request at level `info`, failures at `warn`.
  *
- * JSON, or readable lines when standard error is a terminal. Lines are written synchronously, so that none is lost
- * in a forced exit.
+ * JSON, or readable lines when standard error is a terminal.
  */
 import { writeSync } from 'node:fs'
-import { destination, pino } from 'pino'
+import { pino } from 'pino'
 import type { Logger } from 'pino'
 import { roundedMs, withoutKeys } from '../../base/index.ts'
 import { takesColor } from '../../os/index.ts'
+import { logDestination } from './log-destination.ts'
 import { logLine } from './log-line.ts'
 import { RequestPhases } from './request-phases.ts'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
@@ -20,10 +20,7 @@ const STANDARD_ERROR = 2
 export function createLogger(level: LogLevel): Logger {
   const { isTTY } = process.stderr
   const hooks = { streamWrite: withoutKeys }
-  return pino(
-    { level, base: null, hooks },
-    isTTY ? forPeople() : destination({ fd: 2, sync: true }),
-  )
+  return pino({ level, base: null, hooks }, isTTY ? forPeople() : logDestination(STANDARD_ERROR))
 }
 
 function forPeople(): { write(json: string): void } {
