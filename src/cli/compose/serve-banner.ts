@@ -44,7 +44,7 @@ export function serveBanner(
     'Try it:',
     `  curl -N ${url}/v1/chat/completions${keyHeader(config)} -H 'content-type: application/json' -d '${body}'`,
     `or chat:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
-    'Press Ctrl-C to drain and stop.',
+    'Ctrl-C drains and stops the server.',
   ].join('\n')
 }
 
