@@ -33,6 +33,8 @@ const LASTS_MS = { least: 200, most: 2500 }
 const LONG_MS = 33_000
 /** If the decode worker has given up, the KV offer ends with its lease (60 s). */
 const LEASE = { timeout: 75_000, interval: 100 }
+/** Loopback addresses that no other run on this machine listens on. */
+const NET = `127.${1 + (process.pid % 250)}`
 /** State LISTEN in /proc/net/tcp. */
 const LISTENING = '0A'
 
@@ -95,7 +97,7 @@ async function startWorker(
 
 /** A prefill worker that decode workers reach through the returned proxy. */
 async function startPrefill(folder: string, place: number): Promise<Worker & { kv: FaultyProxy }> {
-  const [host, known] = [`127.0.81.${place}`, `127.0.82.${place}`]
+  const [host, known] = [`${NET}.81.${place}`, `${NET}.82.${place}`]
   const port = await freePort()
   const address = ['--worker-port', `${port}`, '--worker-advertise', known]
   const worker = await startWorker('prefill', folder, host, address)
