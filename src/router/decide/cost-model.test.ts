@@ -115,7 +115,8 @@ describe('KvRouter: cost in milliseconds', () => {
   it('the record of a decode leg - predicts the transfer of the KV and one step', () => {
     const { router, clock } = trained([1])
     const pair = { from: workerIdOf(9), to: workerIdOf(1) }
-    for (let i = 0; i < 20; i++) router.transfers.arrived(pair, 400, 300, clock.nowMs())
+    for (let i = 0; i < 20; i++)
+      router.transfers.arrived(pair, { tokens: 400, elapsedMs: 300, spreadMs: 0 }, clock.nowMs())
     const routing = { prefillWorkerId: workerIdOf(9), overrides: { trackPrefillTokens: false } }
     const query = { phase: 'decode', queuedMs: 0 } as const
     const answer = router.select({ ...query, request: request(tokensOf(400), routing) })

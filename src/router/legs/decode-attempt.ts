@@ -156,10 +156,10 @@ export class DecodeAttempt implements ReplySink {
     const { config, decode, clock } = this.#pools
     const from = this.#prefillWorkerId
     if (config.cost !== 'time' || from === undefined) return
-    const { effectivePrefillTokens, workerId } = placement.selection
+    const { effectivePrefillTokens: tokens, workerId } = placement.selection
     const pair = { from, to: workerId }
-    placement.watchArrival((elapsedMs) =>
-      decode.router.transfers.arrived(pair, effectivePrefillTokens, elapsedMs, clock.nowMs()),
+    placement.watchArrival((elapsedMs, spreadMs) =>
+      decode.router.transfers.arrived(pair, { tokens, elapsedMs, spreadMs }, clock.nowMs()),
     )
   }
 

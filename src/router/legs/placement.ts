@@ -25,9 +25,9 @@ export class Placement {
 
   /**
    * For a prompt computed elsewhere: calls `onArrival` with the time from dispatch to the first token minus one
-   * decode step.
+   * decode step, and the standard deviation of that.
    */
-  watchArrival(onArrival: (elapsedMs: number) => void): void {
+  watchArrival(onArrival: (elapsedMs: number, spreadMs: number) => void): void {
     this.#parts.booking.onArrival = onArrival
   }
 

@@ -77,8 +77,11 @@ export class Booking implements InFlight {
   endsAtFirst = false
   /** A decode leg follows. */
   handsOver = false
-  /** For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step. */
-  onArrival: ((elapsedMs: number) => void) | null = null
+  /**
+   * For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step, and the
+   * standard deviation of that.
+   */
+  onArrival: ((elapsedMs: number, spreadMs: number) => void) | null = null
   atFirst: RankMoment | null = null
   /** The moment when a forwarded request was sent. */
   atSent: RankMoment | null = null

@@ -13,6 +13,9 @@ import type { RankTable } from './rank-table.ts'
 import { nextStartMsOf, sentPromptOf } from './sent-prompt.ts'
 import { WholeAnswers } from '../rates/whole-answers.ts'
 
+/** Standard deviation of the wait for the end of the step in progress, which is equally likely at any time. */
+const STEP_SPREAD = 0.3
+
 export class RankForecast {
   readonly open = new OpenPrompts()
   /** Called after the predicted times of open prompts on all ranks have changed. */
@@ -104,7 +107,7 @@ export class RankForecast {
     if (!booking.showsSpeed) return null
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
     if (!booking.hasPlace || !this.#hasPlaces(slot)) return null
-    booking.onArrival?.(nowMs - sentMs - stepMs)
+    booking.onArrival?.(nowMs - sentMs - stepMs, STEP_SPREAD * stepMs)
     if (prefillMs === null) return null
     const first = { elapsedMs: nowMs - sentMs, waitMs, stepMs }
     this.#learnFirst(slot, booking.uncachedTokens, first, nowMs)

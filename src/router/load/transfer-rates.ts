@@ -3,7 +3,7 @@
  * transfer. Measured from the first tokens of decode legs, so it holds for any KV transfer mechanism of the engines.
  *
  * The linear function is learned from all pairs of workers; each pair has only a factor (other hosts, other
- * networks), 1 until it is measured. Old measurements are forgotten: when transfers are believed to be slow, requests
+ * networks), 1 until it is measured to differ by more than chance. Old measurements are forgotten: when transfers are believed to be slow, requests
  * avoid them, and otherwise nothing would show that they are fast again.
  */
 import type { WorkerId } from '../../base/index.ts'
@@ -20,6 +20,8 @@ const SURPRISE_MAX = 10
 /** Decay factor of older observations of a pair per new one, and the number of observations that the prior counts for. */
 const PAIR_FADE = 0.9
 const PAIR_SHRINK = 0.5
+/** Assumed spread of single transfers of one pair (in natural logarithms): only larger differences count. */
+const NOISE_LOG = 0.2
 /** Number of pairs with a factor of their own; beyond that the least recently used are dropped. */
 export const PAIRS_MAX = 4096
 /** Without a transfer for this long, predictions are half learned and half assumed. */
@@ -31,6 +33,14 @@ const KEPT_MS = HALF_LIFE_MS / 200
 export interface WorkerPair {
   readonly from: WorkerId
   readonly to: WorkerId
+}
+
+export interface SeenTransfer {
+  readonly tokens: number
+  /** From dispatch to arrival. */
+  readonly elapsedMs: number
+  /** Its standard deviation: the first token shows the arrival only to within an engine step. */
+  readonly spreadMs: number
 }
 
 /** Transfers from one worker: a linear function of the tokens, times a factor per receiving worker. */
@@ -69,8 +79,8 @@ export class TransferRates {
     return pooledMs * this.#factorOf(pair, nowMs)
   }
 
-  /** Records a transfer of this many tokens. */
-  arrived(pair: WorkerPair, tokens: number, elapsedMs: number, nowMs: number): void {
+  /** Records a transfer. The larger its uncertainty relative to the predicted time, the less it counts. */
+  arrived(pair: WorkerPair, { tokens, elapsedMs, spreadMs }: SeenTransfer, nowMs: number): void {
     const features = featuresOf(tokens)
     const tookMs = Math.max(elapsedMs, FLOOR_MS)
     // The first transfer sets the line.
@@ -78,8 +88,9 @@ export class TransferRates {
     const lineMs = isFirst ? tookMs : Math.max(this.#pool.predict(features), FLOOR_MS)
     const pairMs = lineMs * this.#factorOf(pair, nowMs)
     const ms = Math.min(Math.max(tookMs, pairMs / SURPRISE_MAX), SURPRISE_MAX * pairMs)
-    this.#learnPair(pair, ms / lineMs, nowMs)
-    this.#pool.add(features, Math.min(ms, SURPRISE_MAX * lineMs))
+    const share = 1 / (1 + (spreadMs / (NOISE_LOG * lineMs)) ** 2)
+    this.#learnPair(pair, ms / lineMs, share, nowMs)
+    this.#pool.add(features, Math.min(ms, SURPRISE_MAX * lineMs), share)
     this.#lastMs = nowMs
   }
 
@@ -133,15 +144,15 @@ export class TransferRates {
     return factorOf(this.#pairs.get(from)?.get(to), nowMs)
   }
 
-  #learnPair({ from, to }: WorkerPair, ratio: number, nowMs: number): void {
+  #learnPair({ from, to }: WorkerPair, ratio: number, share: number, nowMs: number): void {
     const rates = this.#pairs.get(from) ?? new Map<WorkerId, PairRate>()
     const { sum = 0, weight = 0 } = rates.get(to) ?? {}
     this.#pairs.delete(from)
     this.#pairs.set(from, rates)
     if (!rates.delete(to)) this.#pairCount++
     rates.set(to, {
-      sum: PAIR_FADE * sum + Math.log(ratio),
-      weight: PAIR_FADE * weight + 1,
+      sum: PAIR_FADE * sum + share * Math.log(ratio),
+      weight: PAIR_FADE * weight + share,
       lastMs: nowMs,
       factor: 1,
       factorAtMs: Number.NaN,
@@ -166,7 +177,9 @@ function factorOf(rate: PairRate | undefined, nowMs: number): number {
   if (rate === undefined) return 1
   if (!(Math.abs(nowMs - rate.factorAtMs) < KEPT_MS)) {
     const mean = rate.sum / (rate.weight + PAIR_SHRINK)
-    rate.factor = Math.exp(mean * remembered(rate.lastMs, nowMs))
+    const chance = NOISE_LOG / Math.sqrt(rate.weight + 1)
+    const shown = Math.sign(mean) * Math.max(Math.abs(mean) - chance, 0)
+    rate.factor = Math.exp(shown * remembered(rate.lastMs, nowMs))
     rate.factorAtMs = nowMs
   }
   return rate.factor
