@@ -5,7 +5,7 @@
  *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--requests N] [--map-requests N]
  *     [--against MODULE] [--verify] [--repeat N] [--best]
  *   node --expose-gc --import tsx bench/index.ts --stall
- *   node --expose-gc --import tsx bench/index.ts --loads short,one,random,holders (or all) [--beside DIR]
+ *   node --expose-gc --import tsx bench/index.ts --loads short,one,random,named,holders (or all) [--beside DIR]
  *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
  * - `--best` uses the fastest round of every single request instead of the median of whole rounds; for shared machines.
@@ -14,7 +14,8 @@
  * - `--against` names a module that exports `createSubject(workers)` (see `Subject`): another index, in turns with this
  *   one.
  * - `--verify` prints the digest of all decisions and the checksum of all scores (slow).
- * - `--loads` runs short chains, one-block events, random removals of single blocks, and many holders of one prefix;
+ * - `--loads` runs short chains, one-block events, random removals of single blocks (named: of blocks with the hashes of
+ *   engines), and many holders of one prefix;
  *   with `--beside DIR` short chains run in turns with the index of another checkout.
  * - `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
  */

@@ -1,6 +1,6 @@
 /**
  * Loads that a trace of long prompts does not contain: distinct short chains, events of one block, removals of
- * single blocks in random order, and many workers with one prefix.
+ * single blocks in random order (also with the hashes of engines), and many workers with one prefix.
  *
  * Each prints bytes and nanoseconds per block; events of one block and many holders also the longest single call.
  */
@@ -104,10 +104,18 @@ const LOADS: Readonly<Record<string, (beside: string | undefined) => void | Prom
     oneBlockEvents(800_000, 100, 400)
   },
   random: () => {
-    warmUp()
+    warmUp(false)
     for (const chainBlocks of [7, 32, 100, 1000]) {
       for (const blocksEach of [4_700, 31_000, 250_000]) {
-        randomRemoval(blocksEach, chainBlocks)
+        randomRemoval(blocksEach, chainBlocks, false)
+      }
+    }
+  },
+  named: () => {
+    warmUp(true)
+    for (const chainBlocks of [7, 100, 1000]) {
+      for (const blocksEach of [4_700, 31_000, 250_000]) {
+        randomRemoval(blocksEach, chainBlocks, true)
       }
     }
   },

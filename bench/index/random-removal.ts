@@ -3,7 +3,8 @@
  * memory as the index uses (`memory-floor.ts`).
  *
  * Two ways for the events to arrive: one by one (a worker that sends each event in a message of its own), and 50 events of
- * one worker at a time.
+ * one worker at a time. Blocks have Baton's hashes, or hashes of the workers' engines (vLLM, SGLang), which the index
+ * translates.
  */
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex } from '../../src/kv/index.ts'
@@ -51,8 +52,11 @@ function applyEach(index: EventPrefixIndex, holders: Int32Array, events: KvEvent
 }
 
 interface Removal {
-  /** Median nanoseconds per block. */
+  /** Median nanoseconds per block, also of storing them before. */
   readonly ns: number
+  readonly storedNs: number
+  /** The longest store, in milliseconds. */
+  readonly longestMs: number
   /** CPU nanoseconds per block of the process, with its collector and compiler, which removes all there is. */
   readonly cpuNs: number
   /** The most memory per block that is left, until a tenth is. */
@@ -61,20 +65,30 @@ interface Removal {
   readonly left: number
 }
 
-function measure(arrival: Arrival, hashes: Uint32Array, chainBlocks: number): Removal {
+interface Chains {
+  readonly hashes: Uint32Array
+  /** Local hashes, if `hashes` are an engine's own; otherwise empty. */
+  readonly local: Uint32Array
+  readonly chainBlocks: number
+}
+
+function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Removal {
   const index = new EventPrefixIndex()
+  const stores: number[] = []
   const blocks = hashes.length >> 1
   const blocksEach = blocks / HOLDERS
   for (let at = 0; at < hashes.length; at += 2 * chainBlocks) {
-    const chain = hashes.subarray(at, at + 2 * chainBlocks)
-    const holder = Math.floor(at / 2 / blocksEach)
-    index.apply(holder, {
+    const to = at + 2 * chainBlocks
+    const event: KvEvent = {
       kind: 'stored',
       parent: null,
-      hashes: chain,
-      localHashes: NO_HASHES,
+      hashes: hashes.subarray(at, to),
+      localHashes: local.subarray(at, to),
       tier: 'device',
-    })
+    }
+    const started = performance.now()
+    index.apply(Math.floor(at / 2 / blocksEach), event)
+    stores.push(performance.now() - started)
   }
   const fullBytes = index.stats().bytes
   const order = orderOf(blocksEach, arrival !== 'apply')
@@ -105,30 +119,41 @@ function measure(arrival: Arrival, hashes: Uint32Array, chainBlocks: number): Re
   }
   const { user, system } = process.cpuUsage(cpuBefore)
   const cpuNs = (1e3 * (user + system)) / blocks
-  return { ns: median(ns), cpuNs, mostBytes, fullBytes, left: index.stats().entries }
+  const storedNs = (1e6 * median(stores)) / chainBlocks
+  const longestMs = stores.reduce((longest, ms) => Math.max(longest, ms), 0)
+  const left = index.stats().entries
+  return { ns: median(ns), storedNs, longestMs, cpuNs, mostBytes, fullBytes, left }
 }
 
 const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b))
 
+function chainsOf(blocks: number, chainBlocks: number, areNamed: boolean): Chains {
+  const local = areNamed ? makeHashes(blocks, 1 << 29) : NO_HASHES
+  return { hashes: makeHashes(blocks), local, chainBlocks }
+}
+
 /** Runs a small index of each kind, so that the figures are those of compiled code. */
-export function warmUp(): void {
+export function warmUp(areNamed: boolean): void {
   for (const chainBlocks of [7, 100, 1000]) {
-    const hashes = makeHashes(HOLDERS * 7000)
-    for (const arrival of ARRIVALS) measure(arrival, hashes, chainBlocks)
+    const chains = chainsOf(HOLDERS * 7000, chainBlocks, areNamed)
+    for (const arrival of ARRIVALS) measure(arrival, chains)
   }
 }
 
-export function randomRemoval(aboutEach: number, chainBlocks: number): void {
+/** `areNamed`: the blocks have hashes of the workers' engines. */
+export function randomRemoval(aboutEach: number, chainBlocks: number, areNamed: boolean): void {
   // Whole groups of whole chains.
   const unit = (BATCH * chainBlocks) / greatestDivisor(BATCH, chainBlocks)
   const blocksEach = Math.max(unit, aboutEach - (aboutEach % unit))
-  const hashes = makeHashes(HOLDERS * blocksEach)
+  const chains = chainsOf(HOLDERS * blocksEach, chainBlocks, areNamed)
   console.log(`  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}`)
   for (const arrival of ARRIVALS) {
-    const { ns, cpuNs, mostBytes, fullBytes, left } = measure(arrival, hashes, chainBlocks)
+    const removal = measure(arrival, chains)
+    const { ns, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left } = removal
     const floor = measureFloor(fullBytes)
+    const bytesEach = fullBytes / (HOLDERS * blocksEach)
     console.log(
-      `    ${arrival.padEnd(16)} median ${ns.toFixed(0)} ns, CPU ${cpuNs.toFixed(0)} | a random read of ${(fullBytes / 2 ** 20).toFixed(1)} MB: dependent ${floor.dependent.toFixed(0)} ns (${(ns / floor.dependent).toFixed(2)}), independent ${floor.independent.toFixed(1)} | at most ${mostBytes.toFixed(0)} B per block left, ${left} left`,
+      `    ${arrival.padEnd(16)} median ${ns.toFixed(0)} ns, CPU ${cpuNs.toFixed(0)} | a random read of ${(fullBytes / 2 ** 20).toFixed(1)} MB: dependent ${floor.dependent.toFixed(0)} ns (${(ns / floor.dependent).toFixed(2)}), independent ${floor.independent.toFixed(1)} | ${bytesEach.toFixed(1)} B per block, at most ${mostBytes.toFixed(0)} per block left, ${left} left | stored ${storedNs.toFixed(0)} ns per block (longest ${longestMs.toFixed(2)} ms)`,
     )
   }
 }

@@ -53,10 +53,13 @@ export class EngineNames {
    * hashes that are equal to Baton's need no name.
    */
   add(names: Uint32Array, own: Uint32Array, tier: number): void {
-    for (let i = 0; 2 * i < own.length; i++) {
-      if (i % AHEAD_MAX === 0) this.#prefetch(names, i)
-      const [low, high] = [own[2 * i] as number, own[2 * i + 1] as number]
-      const [nameLow, nameHigh] = [names[2 * i] as number, names[2 * i + 1] as number]
+    const count = own.length >> 1
+    for (let i = 0; i < count; i++) {
+      if (i % AHEAD_MAX === 0) this.#prefetch(names, i, count)
+      const low = own[2 * i] as number
+      const high = own[2 * i + 1] as number
+      const nameLow = names[2 * i] as number
+      const nameHigh = names[2 * i + 1] as number
       if (nameLow !== low || nameHigh !== high)
         this.#add(nameLow | 0, nameHigh | 0, low, high, tier)
     }
@@ -84,32 +87,38 @@ export class EngineNames {
 
   /** A tier has removed blocks `from` .. `to`: replaces their engine hashes by Baton's. Unknown hashes stay as they are. */
   take(hashes: Uint32Array, from: number, to: number, tier: number): void {
-    for (let i = from; i < to; i++) {
-      if ((i - from) % AHEAD_MAX === 0) this.#prefetch(hashes.subarray(0, 2 * to), i)
-      const [nameLow, nameHigh] = [hashes[2 * i] as number, hashes[2 * i + 1] as number]
-      if (!this.find(nameLow, nameHigh)) continue
-      hashes[2 * i] = this.low
-      hashes[2 * i + 1] = this.high
-      this.#drop(tier)
-    }
-  }
-
-  /** A tier has removed the block found; the row is removed with its last tier. */
-  #drop(tier: number): void {
     const table = this.#table
-    const { word } = table
-    if ((word & TIERS & ~tier) !== 0) {
-      table.word = word & ~tier
-      return
+    const own = this.#hashes
+    for (let i = from; i < to; i++) {
+      if ((i - from) % AHEAD_MAX === 0) this.#prefetch(hashes, i, to)
+      const low = (hashes[2 * i] as number) | 0
+      const high = (hashes[2 * i + 1] as number) | 0
+      // Usually no other tier uses the name.
+      let word = table.deleteNear(low, high, tier, TIERS)
+      if (word === 0) word = this.#drop(low, high, tier)
+      if (word === 0) continue
+      const place = word >>> TIER_BITS
+      hashes[2 * i] = own.get(2 * place)
+      hashes[2 * i + 1] = own.get(2 * place + 1)
+      if ((word & TIERS & ~tier) !== 0) continue
+      own.set(2 * place, this.#free)
+      this.#free = place
     }
-    table.delete()
-    const place = word >>> TIER_BITS
-    this.#hashes.set(2 * place, this.#free)
-    this.#free = place
   }
 
-  #prefetch(hashes: Uint32Array, from: number): void {
-    const to = Math.min(hashes.length >> 1, from + AHEAD_MAX)
+  /** Removes a tier from a name, and the name with its last tier; returns its word before, or 0. */
+  #drop(low: number, high: number, tier: number): number {
+    const table = this.#table
+    if (!table.lookup(low, high)) return 0
+    const { word } = table
+    if ((word & TIERS & ~tier) === 0) table.delete()
+    else table.word = word & ~tier
+    return word
+  }
+
+  /** Prefetches names from a number on, at most up to `end`. */
+  #prefetch(hashes: Uint32Array, from: number, end: number): void {
+    const to = Math.min(end, from + AHEAD_MAX)
     if (to - from > 1) this.prefetched = this.#table.prefetch(hashes, from, to)
   }
 }

@@ -146,7 +146,8 @@ export class LooseTable {
   /** Writes where the buckets or marks of the hashes are to the scratch arrays; returns how many. */
   #locate(hashes: Uint32Array, from: number, to: number, areMarks: boolean): number {
     const { directory, shift, buckets } = this.#segments
-    const [numbers, places] = [this.#numbers, this.#places]
+    const numbers = this.#numbers
+    const places = this.#places
     const count = to - from
     for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
       const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
@@ -161,7 +162,8 @@ export class LooseTable {
   /** Reads words of segments, as many as are in the scratch arrays. */
   #read(count: number): number {
     const { rows } = this.#segments
-    const [numbers, places] = [this.#numbers, this.#places]
+    const numbers = this.#numbers
+    const places = this.#places
     let sum = 0
     for (let i = 0; i < count; i++) {
       sum ^= (rows[numbers[i] as number] as Int32Array)[places[i] as number] as number

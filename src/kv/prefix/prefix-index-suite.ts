@@ -101,7 +101,7 @@ function describeMatches(matches: PrefixMatches): string[] {
 }
 
 export interface SuiteIndex {
-  readonly index: PrefixIndex
+  readonly index: PrefixIndex & { applyAll?(holder: number, events: readonly KvEvent[]): number }
   /** Throws if an invariant of the implementation is violated. */
   readonly check?: () => void
   /** The index evicts what does not fit into its memory: its results are at most those of the oracle. */
@@ -130,6 +130,12 @@ export function runScript(script: Script, create: () => SuiteIndex): void {
     const wanted = oracle.apply(holder, event)
     if (!isForgetful) compare('outcome', outcome, wanted, at)
   }
+  const applyAllTo = (holder: number, events: readonly KvEvent[], at: string): void => {
+    const refused = index.applyAll?.(holder, events)
+    const outcomes = events.map((event) => oracle.apply(holder, event))
+    const wanted = outcomes.filter((outcome) => outcome !== 'applied').length
+    if (!isForgetful) compare('refused', refused, wanted, at)
+  }
   script.steps.forEach((step, number) => {
     const prompt = prompts[step.prompt % prompts.length]
     if (prompt === undefined) return
@@ -140,7 +146,9 @@ export function runScript(script: Script, create: () => SuiteIndex): void {
     } else if (step.kind === 'clear') {
       applyTo(step.holder, { kind: 'cleared' }, at)
     } else {
-      for (const event of eventsOf(step, prompt, script)) applyTo(step.holder, event, at)
+      const events = [...eventsOf(step, prompt, script)]
+      if (index.applyAll !== undefined && step.order % 7 < 3) applyAllTo(step.holder, events, at)
+      else for (const event of events) applyTo(step.holder, event, at)
     }
     const [a, b] = [index.stats(), oracle.stats()]
     if (!isForgetful) {
