@@ -273,7 +273,7 @@ const NEVER_STREAMED = ['post /v1/responses/{id}/cancel']
 const HEADERS: Json = {
   'x-request-id': { description: 'The id of the request in logs and metrics', schema: text },
   'x-baton-relaxed': {
-    description: 'Keywords of a schema that no grammar can hold and that were left out',
+    description: 'Keywords of the schema that no grammar can express and that were ignored',
     schema: text,
   },
 }
@@ -312,7 +312,7 @@ export function repliesOf(method: string, path: string): OperationEntry['respons
       description: 'Refused or failed; docs/errors.md has every code',
       headers: {
         'x-request-id': HEADERS['x-request-id'],
-        'retry-after': { description: 'Seconds, where a retry makes sense', schema: integer },
+        'retry-after': { description: 'Seconds after which a retry may succeed', schema: integer },
       },
       content: { 'application/json': { schema: error } },
     },

@@ -48,8 +48,8 @@ const pageOf = (max: number): Record<string, Schema> => ({
 const PURPOSE = { type: 'string', enum: FILE_PURPOSES }
 
 const COMMANDS = {
-  drain: 'Take a worker out of the fleet; what runs there ends',
-  resume: 'Bring a drained worker back',
+  drain: 'Drain a worker: running requests finish, no new ones are sent',
+  resume: 'Resume a drained worker',
   restart: 'Replace a worker by a new process',
 } as const
 
@@ -96,14 +96,14 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/responses/{id}/input_items',
-    summary: 'What a stored response was given',
+    summary: 'Input items of a stored response',
     query: pageOf(PAGE_LIMITS.items.max),
   },
-  { method: 'delete', path: '/v1/responses/{id}', summary: 'Forget a stored response' },
+  { method: 'delete', path: '/v1/responses/{id}', summary: 'Delete a stored response' },
   {
     method: 'post',
     path: '/v1/responses/{id}/cancel',
-    summary: 'Cancel a response of the background',
+    summary: 'Cancel a background response',
   },
   {
     method: 'post',
@@ -127,7 +127,7 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'post',
     path: '/v1/conversations/{id}/items',
-    summary: 'Add to a conversation',
+    summary: 'Add items to a conversation',
     schema: itemsSchema,
   },
   {
@@ -143,7 +143,7 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'delete',
     path: '/v1/conversations/{id}/items/{item}',
-    summary: 'Forget an item of a conversation',
+    summary: 'Delete an item of a conversation',
   },
   {
     method: 'post',
@@ -166,13 +166,13 @@ const OPERATIONS: readonly Operation[] = [
   ...['/v1/rerank', '/rerank', '/v2/rerank', '/v1/reranking'].map((path) => ({
     method: 'post' as const,
     path,
-    summary: 'Documents by how near they are to a query',
+    summary: 'Rank documents by their similarity to a query',
     schema: rerankSchema,
   })),
   ...['/v1/score', '/score'].map((path) => ({
     method: 'post' as const,
     path,
-    summary: 'How near texts are to texts',
+    summary: 'Similarity of pairs of texts',
     schema: scoreSchema,
   })),
   {
@@ -220,15 +220,15 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Token ids to text',
     schema: detokenizeSchema,
   })),
-  { method: 'get', path: '/busy_threshold', summary: 'When workers count as busy' },
+  { method: 'get', path: '/busy_threshold', summary: 'Thresholds at which workers count as busy' },
   {
     method: 'post',
     path: '/busy_threshold',
-    summary: 'Change when workers count as busy',
+    summary: 'Set the thresholds at which workers count as busy',
     schema: busyThresholdSchema,
   },
-  { method: 'get', path: '/admin/workers', summary: 'Workers, and how each stands' },
-  { method: 'get', path: '/admin/workers/{id}', summary: 'One worker, asked how it is' },
+  { method: 'get', path: '/admin/workers', summary: 'Workers and their status' },
+  { method: 'get', path: '/admin/workers/{id}', summary: 'Status of one worker' },
   ...(['drain', 'resume', 'restart'] as const).map((command) => ({
     method: 'post' as const,
     path: `/admin/${command}`,
@@ -238,13 +238,13 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'post',
     path: '/admin/role',
-    summary: 'Make a decode worker a prefill worker, or back',
+    summary: 'Change the role of a worker',
     schema: roleCommandSchema,
   },
   ...['/clear_kv_blocks', '/reset_prefix_cache', '/flush_cache'].map((path) => ({
     method: 'post' as const,
     path,
-    summary: 'Workers forget the KV of prompts that no request uses',
+    summary: 'Clear the KV cache of the workers, except blocks in use',
     schema: clearCacheSchema,
     isOptional: true,
   })),
@@ -252,13 +252,13 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'post',
     path: '/admin/weights',
-    summary: 'Change how much of the requests a version gets',
+    summary: 'Set the share of requests that a model version gets',
     schema: weightSchema,
   },
   {
     method: 'get',
     path: '/debug/requests/{id}',
-    summary: 'Why a request ran where it ran, and its phases',
+    summary: 'Routing decision and phases of a request',
   },
   {
     method: 'get',

@@ -213,7 +213,7 @@ export const ERROR_CODES = {
     '',
     'The engine violated the stream contract; the message names the rule.',
   ),
-  'backend.unknown': row('Internal', 500, '', 'The engine failed and did not say how.'),
+  'backend.unknown': row('Internal', 500, '', 'The engine failed for an unknown reason.'),
   'kv.transfer_failed': row('Unavailable', 503, 'retry', 'The KV cache could not be transferred.'),
   'kv.block_refused': row(
     'BackendProtocol',
@@ -234,7 +234,7 @@ export const ERROR_CODES = {
     '',
     'A flag, variable or config file is invalid; the message names it.',
   ),
-  'host.address_in_use': row('Conflict', 409, '', 'The port is taken.'),
+  'host.address_in_use': row('Conflict', 409, '', 'The port is in use.'),
   'host.disk_full': row(
     'CapacityExhausted',
     529,

@@ -12,10 +12,10 @@ export function metricsOfLoad(load: LoadReport): readonly EngineMetric[] {
     labels,
   })
   return [
-    gauge('kv_blocks_active', 'Blocks of KV that requests hold', load.activeBlocks),
-    gauge('kv_blocks', 'Blocks of KV that there are', load.totalBlocks),
+    gauge('kv_blocks_active', 'KV blocks in use by requests', load.activeBlocks),
+    gauge('kv_blocks', 'KV blocks in total', load.totalBlocks),
     gauge('requests_running', 'Requests in the batch', load.runningRequests),
-    gauge('requests_queued', 'Requests that wait for the batch', load.queuedRequests),
+    gauge('requests_queued', 'Requests waiting for a place in the batch', load.queuedRequests),
     gauge('prefill_tokens', 'Prompt tokens still to be computed', load.prefillTokensInFlight),
   ]
 }

@@ -35,7 +35,7 @@ interface ServingStateOptions {
 
 export function createStanding(options: ServingStateOptions): ServingState {
   const { worker, ports, config, address, admission, isRunning } = options
-  assert(config.model !== '', 'an engine names its model')
+  assert(config.model !== '', 'the engine did not return the name of its model')
   const card = workerCardOf(worker, config, address)
   const membership = new Membership(
     (own) => ports.register(own),

@@ -110,7 +110,7 @@ export class Worker implements WorkerHandler {
    * the first three cases cleanup has run, and nothing is left to be stopped.
    */
   start(ports: WorkerPorts): Promise<WorkerCard> {
-    assert(this.#state === 'init', 'a worker starts once')
+    assert(this.#state === 'init', 'a worker can be started only once')
     this.#setState('starting')
     const started = this.#bringUp(ports)
     this.#starting = started.catch(() => undefined)
@@ -163,7 +163,7 @@ export class Worker implements WorkerHandler {
   health(): WorkerHealth {
     const isStalled = this.#stallWatch.isStalled
     const reason = isStalled
-      ? 'the engine gives no sign of life'
+      ? 'the engine has stopped responding'
       : (this.#absence.text ?? this.#unhealthy)
     // During the grace time of an admin drain requests are still admitted, but the worker is not ready any more.
     const isDrained = (this.#serving?.admin.state ?? 'serving') !== 'serving'
@@ -293,7 +293,8 @@ export class Worker implements WorkerHandler {
         stopAdmission: () => this.#stopAdmission(),
         whenIdle: () => this.#admission.whenEmpty(),
         whenEngineDrained: () => this.#engine.drained,
-        failInFlight: () => this.#failInFlight('backend.engine_shutdown', 'the worker went down'),
+        failInFlight: () =>
+          this.#failInFlight('backend.engine_shutdown', 'the worker has shut down'),
         isKvQuiescent: () => this.#isKvQuiescent(),
         cleanup: () => (wasInit ? Promise.resolve() : this.#engine.cleanUpOnce()),
       },

@@ -31,7 +31,7 @@ export interface EmbeddingCall {
 export function parseEmbeddingRequest(body: Record<string, unknown>): EmbeddingCall {
   const fields = checked(embeddingRequestSchema, withoutNulls(body))
   if ((fields.nvext?.annotations ?? []).length > 0) {
-    throw unsupported('nvext.annotations', 'needs a stream, and an embedding is none')
+    throw unsupported('nvext.annotations', 'is not supported: embeddings are not streamed')
   }
   const inputs = inputsOf(fields.input)
   if (inputs.length > INPUTS_MAX) {

@@ -40,7 +40,7 @@ export async function loadUserEngine(
     if (typeof engine?.[method] !== 'function') {
       throw wrong(
         written,
-        `the object that it makes is not an engine: method '${method}' is missing`,
+        `the object that it returns is not an engine: method '${method}' is missing`,
       )
     }
   }
@@ -82,7 +82,10 @@ async function factoryOf(written: string): Promise<Factory> {
   const exported = Object.values(loaded)
   const made = loaded['default'] ?? (exported.length === 1 ? exported[0] : undefined)
   if (typeof made !== 'function') {
-    throw wrong(written, 'its default export is not a function that makes an engine, or a class')
+    throw wrong(
+      written,
+      'its default export is neither a function that returns an engine nor a class',
+    )
   }
   if (!/^class\b/.test(Function.prototype.toString.call(made))) return made as Factory
   const Built = made as new (options: UserEngineOptions) => Engine

@@ -130,7 +130,7 @@ function holdAnswerOf(answer: unknown): HoldAnswer {
   const { granted, left_ms: leftMs } = isRecord(answer) ? answer : {}
   if (granted === true) return { granted, leftMs: 0 }
   if (typeof leftMs === 'number' && leftMs > 0) return { granted: false, leftMs }
-  throw new BatonError('transport.protocol', 'the worker has answered something else')
+  throw new BatonError('transport.protocol', "the worker's answer is invalid")
 }
 
 function keyOf({ name, version }: ServedModel): string {

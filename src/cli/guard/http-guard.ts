@@ -75,7 +75,7 @@ function ownPages({ host, insecureOpen }: GuardConfig, origins: readonly string[
       if (isGuarded && !namesThisMachine(headers)) {
         throw new BatonError(
           'request.permission_denied',
-          `without keys only this machine may call, under its own names, and Host ${headers['host']} is not one of them: use --keys, or --insecure-open when a proxy or firewall controls access`,
+          `Host ${headers['host']} is refused: without keys the server accepts only names of this machine, such as localhost: use --keys, or --insecure-open when a proxy or firewall controls access`,
         )
       }
       if (isDoneByForeignPage(method, headers, isAllowed)) {

@@ -40,7 +40,10 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
       }
       case 'nameTaken': {
         const { model, name, owner } = news
-        return logger.warn({ model, name, owner }, 'two models have this name')
+        return logger.warn(
+          { model, name, owner },
+          'two models have this name: requests go to the model that had it first',
+        )
       }
       case 'modelForgotten':
         return logger.info({ model: news.model }, 'model forgotten: no worker came back')

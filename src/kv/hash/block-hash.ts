@@ -170,7 +170,7 @@ function hashMediaBlocks(tokenIds: Uint32Array, piece: Piece, options: BlockHash
     if (words > WORDS_MAX) {
       throw new BatonError(
         'request.invalid_argument',
-        'a block of the prompt contains too many pictures',
+        'a block of the prompt contains too many images',
       )
     }
     inputWords.set(tokenIds.subarray(begin, begin + piece.windowTokens))

@@ -112,16 +112,20 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row(
     'policyClasses[].minUncachedTokens',
     'whole',
-    'inside a family: for prompts with at least so many uncached tokens',
+    'inside a family: for prompts with at least this many uncached tokens',
   ),
   row('policyClasses[].queuePolicy', QUEUE_POLICIES, 'order inside the class'),
   row('policyClasses[].quantum', 'positive', 'uncached tokens that the class may send per round'),
   orNull(
     'policyClasses[].prefillBusyThreshold',
     'amount',
-    'busy above so many prefill tokens in flight',
+    'a worker with more prefill tokens in flight is busy',
   ),
-  orNull('policyClasses[].prefillBusyShare', 'amount', 'busy above this share of the batch'),
+  orNull(
+    'policyClasses[].prefillBusyShare',
+    'amount',
+    'a worker with more prefill tokens than this share of its batch is busy',
+  ),
   orNull('policyClasses[].requestLimitPerWorker', 'whole', 'queued requests per worker'),
   orNull('policyClasses[].promptTokenLimitPerWorker', 'whole', 'queued prompt tokens per worker'),
   orNull('policyClasses[].cachedTokenLimitPerWorker', 'whole', 'queued cached tokens per worker'),
@@ -155,13 +159,13 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row(
     'conditional.effectiveIslThreshold',
     'amount',
-    'a prompt is short below so many uncached tokens',
+    'prompts with fewer uncached tokens than this are short',
   ),
   row('conditional.effectiveIslRatioThreshold', 'share', '… and below this share of the prompt'),
   orNull(
     'conditional.prefillBusyThreshold',
     'amount',
-    'prefill worker is busy above this share of its batch; null: queueThreshold',
+    'a prefill worker with more prefill tokens than this share of its batch is busy; null: queueThreshold',
   ),
   orNull(
     'conditional.decodeBusyThreshold',
@@ -198,7 +202,7 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row(
     'deadlines.cancelMs',
     'amount',
-    'from an orderly cancellation to the kill, and from the end of decode to the cancellation of a prefill that still runs',
+    'time from a graceful cancellation to a forced one, and from the end of decode to the cancellation of a prefill that still runs',
   ),
   row('explainRecords', 'count', 'number of decisions kept for explain'),
   row('explainCandidates', 'whole', 'candidates kept per decision'),

@@ -184,7 +184,7 @@ export class DisaggregatedRequest implements RequestHandle {
     if (!decode.fetchesAhead) this.#endWith(withoutHandOver())
     else if (!decode.doesAnswer) {
       this.#dropDecode(decode)
-      this.#fallBack('prefill gave no hand-over', withoutHandOver())
+      this.#fallBack('prefill returned no KV to transfer', withoutHandOver())
     }
   }
 
@@ -239,7 +239,7 @@ export class DisaggregatedRequest implements RequestHandle {
       return
     }
     if (result === null) {
-      this.#fallBack('prefill gave no hand-over', withoutHandOver())
+      this.#fallBack('prefill returned no KV to transfer', withoutHandOver())
       return
     }
     const bootstrap = bootstrapFromResult(result)
@@ -355,7 +355,7 @@ export class DisaggregatedRequest implements RequestHandle {
 }
 
 function withoutHandOver(): BatonError {
-  return new BatonError('kv.transfer_failed', 'the prefill worker ended without a hand-over', {
+  return new BatonError('kv.transfer_failed', 'the prefill worker ended without KV to transfer', {
     data: { stage: 'prefill' },
   })
 }

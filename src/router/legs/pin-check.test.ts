@@ -35,7 +35,12 @@ describe('pins that cannot be followed are refused with 400', () => {
     ['a prefill worker for decode', PD, { decodeWorkerId: ONE }, 'worker 1 is a prefill worker'],
     ['a prefill worker for all', PD, { backendWorkerId: ONE }, 'worker 1 is a prefill worker'],
     ['a prefill leg', AGGREGATED, { prefillWorkerId: ONE }, 'no prefill worker has'],
-    ['a prefill rank', AGGREGATED, { prefillDpRank: 0 }, '`prefill_dp_rank`: cannot be kept'],
+    [
+      'a prefill rank',
+      AGGREGATED,
+      { prefillDpRank: 0 },
+      '`prefill_dp_rank`: the request has no prefill phase',
+    ],
     [
       'two workers that decode',
       AGGREGATED,
@@ -84,10 +89,22 @@ describe('pins of prefill for a request that runs in one leg', () => {
   }
 
   it.each([
-    [{ prefillWorkerId: ONE }, LOGPROBS, 'cannot be kept: log-probabilities of the prompt'],
-    [{ prefillDpRank: 0 }, LOGPROBS, 'cannot be kept: log-probabilities of the prompt'],
-    [{ prefillWorkerId: ONE }, { forward: FORWARD }, 'cannot be kept: forwarded as it came'],
-    [{ backendWorkerId: TWO, prefillDpRank: 0 }, {}, 'cannot be kept: `backend_instance_id` names'],
+    [
+      { prefillWorkerId: ONE },
+      LOGPROBS,
+      'the request has no prefill phase of its own: log-probabilities of the prompt',
+    ],
+    [
+      { prefillDpRank: 0 },
+      LOGPROBS,
+      'the request has no prefill phase of its own: log-probabilities of the prompt',
+    ],
+    [
+      { prefillWorkerId: ONE },
+      { forward: FORWARD },
+      'the request has no prefill phase of its own: forwarded unchanged',
+    ],
+    [{ backendWorkerId: TWO, prefillDpRank: 0 }, {}, 'cannot be used: `backend_instance_id` names'],
     [{ dpRank: 3 }, { kind: 'embed' }, 'no worker has the data-parallel rank 3'],
   ] as const)('%j - is refused', (routing, more, message) => {
     const { error, calls } = refusalOf(routing, more)

@@ -48,7 +48,7 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
   if (whyOneLeg !== null) {
     const named = prefillWorkerId === undefined ? 'prefill_dp_rank' : 'prefill_worker_id'
     if (prefillWorkerId === undefined && prefillDpRank === undefined) return null
-    return refused(named, `cannot be kept: ${whyOneLeg}`)
+    return refused(named, `the request has no prefill phase of its own: ${whyOneLeg}`)
   }
   if (prefillWorkerId !== undefined) {
     if (prefill.cardOf(prefillWorkerId) !== null) return null
@@ -60,7 +60,10 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
   return prefillDpRank !== undefined &&
     backendWorkerId !== undefined &&
     decodeWorkerId === undefined
-    ? refused('prefill_dp_rank', 'cannot be kept: `backend_instance_id` names one worker for all')
+    ? refused(
+        'prefill_dp_rank',
+        'cannot be used: `backend_instance_id` names one worker for both phases',
+      )
     : null
 }
 
@@ -91,7 +94,7 @@ function twoDecodeWorkers({ backendWorkerId, decodeWorkerId }: RoutingHints): Ba
   if (backendWorkerId === decodeWorkerId) return null
   return refused(
     'decode_worker_id',
-    `names ${decodeWorkerId}, but \`backend_instance_id\` names ${backendWorkerId}: one request, one worker`,
+    `names ${decodeWorkerId}, but \`backend_instance_id\` names ${backendWorkerId}: both name the decode worker`,
   )
 }
 

@@ -12,7 +12,7 @@ describe('PrefillRouter: states', () => {
     expect(sink.routed[0]?.phase).toBe('aggregated')
     expect(plane.call(0).request.prefillResult).toBeUndefined()
     expect(router.status().disaggregation.aggregatedBy).toEqual({
-      'no prefill worker has come yet': 1,
+      'no prefill worker has registered yet': 1,
     })
   })
 
@@ -22,7 +22,7 @@ describe('PrefillRouter: states', () => {
     router.fleet.workerLeft(workerIdOf(1), 'gone')
     expect(router.status().disaggregation.state).toBe('unavailable')
     expect(send().sink.routed[0]?.phase).toBe('aggregated')
-    expect(router.status().warnings.join()).toContain('all prefill workers are gone')
+    expect(router.status().warnings.join()).toContain('all prefill workers have left')
     router.fleet.workerJoined(card(1, 'prefill'))
     expect(router.status().disaggregation.state).toBe('active')
     expect(send().sink.routed[0]?.phase).toBe('prefill')
@@ -141,7 +141,9 @@ describe('PrefillRouter: prefill request', () => {
     send()
     plane.call(0).finish('length')
     expect(plane.call(1).request.prefillResult).toBeUndefined()
-    expect(router.status().disaggregation.aggregatedBy).toEqual({ 'prefill gave no hand-over': 1 })
+    expect(router.status().disaggregation.aggregatedBy).toEqual({
+      'prefill returned no KV to transfer': 1,
+    })
   })
 
   it('no hand-over, enforced - the request fails and names the stage', () => {

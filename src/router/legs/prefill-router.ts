@@ -175,7 +175,7 @@ export class PrefillRouter implements RequestService {
       mode: config.mode,
       topology: config.topology,
       whyOneLeg: isEmbed
-        ? 'an embedding has one leg'
+        ? 'an embedding runs on one worker'
         : (this.#whyOneLeg(request) ?? this.#whyNot()),
     })
   }
@@ -187,9 +187,9 @@ export class PrefillRouter implements RequestService {
       case 'disabled':
         return 'disaggregation is off'
       case 'pending':
-        return 'no prefill worker has come yet'
+        return 'no prefill worker has registered yet'
       case 'unavailable':
-        return 'all prefill workers are gone'
+        return 'all prefill workers have left'
       case 'active':
         return decode.router.decodeModeCount === 0 ? 'no decode worker is registered' : null
     }
@@ -211,7 +211,7 @@ export class PrefillRouter implements RequestService {
 
   /** The reason why the request cannot be split into two legs, or null. */
   #whyOneLeg({ forward, output }: GenerateRequest): string | null {
-    if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded as it came'
+    if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded unchanged'
     // Prompt log-probabilities are produced by prefill, and a prefill leg does not return them.
     return output.promptLogprobs === undefined ? null : 'log-probabilities of the prompt'
   }
@@ -300,7 +300,7 @@ export class PrefillRouter implements RequestService {
   #forwardedFor(reason: string): string {
     const known = this.#forwardedNotes.get(reason)
     if (known !== undefined) return known
-    const text = `forwarded as it came, ${reason}`
+    const text = `forwarded unchanged, ${reason}`
     this.#forwardedNotes.set(reason, text)
     return text
   }

@@ -143,7 +143,7 @@ function checkDisaggregation(
     .map(([reason, count]) => `${reason} (${count})`)
   const why = reasons.length === 0 ? '' : `; aggregated: ${reasons.join(', ')}`
   lines.push(`disaggregation (${status.state}) taken in ${percent} % of ${requests} requests${why}`)
-  if (status.state === 'unavailable') warnings.push('all prefill workers are gone')
+  if (status.state === 'unavailable') warnings.push('all prefill workers have left')
   warnings.push(...pairWarnings(status.unpaired))
   if (status.state === 'active' && requests > 0 && disaggregated === 0) {
     warnings.push(`disaggregation is on but never taken${why}`)

@@ -110,5 +110,5 @@ function readTensor(cursor: GgufCursor): GgufTensor {
 
 function describeVersion(version: number): string {
   if (version === 0x02000000 || version === 0x03000000) return 'it is big-endian'
-  return `its version is ${version}, and only 2 and 3 are known`
+  return `its version is ${version}, and only 2 and 3 are supported`
 }

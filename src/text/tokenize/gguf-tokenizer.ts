@@ -68,7 +68,7 @@ function spm(values: ReadonlyMap<string, GgufValue>, vocabulary: Vocabulary): Sp
 
 function readVocabulary(values: ReadonlyMap<string, GgufValue>): Vocabulary {
   const names = values.get('tokenizer.ggml.tokens')
-  if (!isTexts(names) || names.length === 0) throw unusable('it carries no vocabulary')
+  if (!isTexts(names) || names.length === 0) throw unusable('it contains no vocabulary')
   const types = values.get('tokenizer.ggml.token_type')
   const ids = new Map<string, number>()
   const byteIds = new Map<number, number>()
