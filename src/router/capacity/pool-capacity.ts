@@ -52,10 +52,9 @@ export class PoolCapacity {
     this.#version++
   }
 
-  /** A request of the pool has ended. */
+  /** A request of the pool has ended; `grew` must follow. */
   ended(): void {
     this.#ended++
-    this.grew()
   }
 
   /** A counter that changes with every change of load or fleet. */

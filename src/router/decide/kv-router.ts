@@ -298,8 +298,14 @@ export class KvRouter implements FleetObserver {
     const { slot } = booking
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
-    if (booking.handsOver) this.capacity.underWay.ended(nowMs - booking.sentMs)
+    this.#ended(booking, nowMs)
     this.#loadChanged(slot)
+    this.capacity.grew()
+  }
+
+  /** What is counted for the whole pool, also when the rank has left. */
+  #ended(booking: Booking, nowMs: number): void {
+    if (booking.handsOver) this.capacity.underWay.ended(nowMs - booking.sentMs)
     this.capacity.ended()
   }
 
@@ -366,6 +372,7 @@ export class KvRouter implements FleetObserver {
       answers: this.answers,
       blockSize: this.blockSize,
       knowsBlocks: this.#blocks.isKnown,
+      prefillsUnderWay: this.capacity.underWay.count,
       decisions: this.#decisions,
       refusals: this.#refusals,
       busy: this.capacity.judge.busy,
@@ -374,7 +381,8 @@ export class KvRouter implements FleetObserver {
   }
 
   #dropSlot(slot: number): void {
-    this.#sequences.dropSlot(slot, this.#clock.nowMs())
+    const nowMs = this.#clock.nowMs()
+    for (const booking of this.#sequences.dropSlot(slot, nowMs)) this.#ended(booking, nowMs)
     this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)

@@ -10,7 +10,7 @@ import { eventFacts } from '../load/self-check.ts'
 
 interface StatusParts extends Pick<
   PoolStatus,
-  'blockSize' | 'knowsBlocks' | 'decisions' | 'refusals' | 'busy'
+  'blockSize' | 'knowsBlocks' | 'prefillsUnderWay' | 'decisions' | 'refusals' | 'busy'
 > {
   readonly config: RouterConfig
   readonly table: RankTable
@@ -23,7 +23,7 @@ interface StatusParts extends Pick<
 
 export function poolStatus(parts: StatusParts): PoolStatus {
   const { config, table, events, rates, queue } = parts
-  const { blockSize, knowsBlocks, decisions, refusals, busy } = parts
+  const { blockSize, knowsBlocks, prefillsUnderWay, decisions, refusals, busy } = parts
   const ranks = table.live.map((slot) => table.statusOf(slot))
   const index = parts.index.eventStats
   return {
@@ -35,6 +35,7 @@ export function poolStatus(parts: StatusParts): PoolStatus {
     queuedRequests: queue.requests,
     queuedPromptTokens: queue.promptTokens,
     activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
+    prefillsUnderWay,
     decisions,
     refusals,
     usesKvEvents: config.useKvEvents,

@@ -198,12 +198,14 @@ export class ActiveSequences {
     return true
   }
 
-  /** The rank has left: frees all its bookings. */
-  dropSlot(slot: number, nowMs: number): void {
-    for (const booking of this.#bookings[slot]?.values() ?? []) this.free(booking, nowMs)
+  /** The rank has left: frees all its bookings, and returns them. */
+  dropSlot(slot: number, nowMs: number): readonly Booking[] {
+    const bookings = [...(this.#bookings[slot]?.values() ?? [])]
+    for (const booking of bookings) this.free(booking, nowMs)
     this.#bookings[slot] = undefined
     this.#prefills[slot] = undefined
     this.#decaying.delete(slot)
+    return bookings
   }
 
   /** Brings the columns up to date with the clock; only prefills with an expected duration change. */

@@ -37,6 +37,8 @@ export interface PoolStatus {
   readonly queuedRequests: number
   readonly queuedPromptTokens: number
   readonly activeRequests: number
+  /** Prefills that have not ended and that a decode leg follows, on any worker, also one that has left. */
+  readonly prefillsUnderWay: number
   readonly decisions: number
   readonly refusals: number
   /** False: cached blocks are estimated from what workers were sent, even if they send events. */

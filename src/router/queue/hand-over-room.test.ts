@@ -15,7 +15,7 @@ function fleet(decode: Partial<EngineConfig> = { maxNumSeqs: 2 }) {
     model.plane.calls.filter(({ workerId }) => workerId === workerIdOf(id))
   let next = 0
   const send = () => model.send({}, tokensFrom(1000 * next++, 16))
-  return { ...model, send, prefills: () => callsOf(1), decodes: () => callsOf(2) }
+  return { ...model, send, callsOf, prefills: () => callsOf(1), decodes: () => callsOf(2) }
 }
 
 describe('prefills under way', () => {
@@ -39,6 +39,24 @@ describe('prefills under way', () => {
     router.fleet.load(workerIdOf(1), inside)
     for (let i = 0; i < 8; i++) send()
     expect(prefills()).toHaveLength(1)
+  })
+
+  it('prefill workers that leave again and again - their requests do not count any more', () => {
+    const { send, prefills, callsOf, router } = fleet()
+    for (let round = 0; round < 5; round++) {
+      send()
+      send()
+      const lost = prefills().slice(-2)
+      router.fleet.workerLeft(workerIdOf(1), 'expired')
+      for (const call of lost) call.fail('transport.disconnected')
+      router.fleet.workerJoined(card(1, 'prefill', { engine: { maxNumSeqs: 100 } }))
+      // They continue on the decode worker alone.
+      for (const call of callsOf(2)) call.finish()
+    }
+    const before = prefills().length
+    for (let i = 0; i < 3; i++) send()
+    expect(prefills().length - before).toBe(3)
+    expect(router.status().prefill.queuedRequests).toBe(0)
   })
 
   it('slow prefills - those are added whose place becomes free meanwhile', () => {

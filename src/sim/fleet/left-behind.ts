@@ -24,6 +24,7 @@ function leftAtFrontend(
   const { prefill, decode } = router.status()
   for (const [name, pool] of [['prefill', prefill] as const, ['decode', decode] as const]) {
     expectNone(`${name} pool, queued requests`, pool.queuedRequests)
+    expectNone(`${name} pool, prefills under way`, pool.prefillsUnderWay)
     for (const rank of pool.ranks) {
       const at = `${name} pool, worker ${rank.workerId}`
       expectNone(`${at}, requests`, rank.activeRequests)
