@@ -46,14 +46,14 @@ async function startFleet(onPrefill: OnPrefill, onStep: () => void = () => undef
         decodeStep: step,
         maxKvTransferBytes: KV_MAX,
         peers,
-        kvWaitMs: 5_000,
+        kvWaitMs: 60_000,
       } as const
       return start(hostBoostrDecode({ ...base, rank }, options))
     }),
   )
   const prefill = await Promise.all(
     PREFILL.map((rank) => {
-      const options = { decodeWorkers: DECODE, maxKvTransferBytes: KV_MAX, ackMs: 5_000 }
+      const options = { decodeWorkers: DECODE, maxKvTransferBytes: KV_MAX, ackMs: 60_000 }
       return start(
         hostBoostrPrefill(
           { ...base, rank },
@@ -74,7 +74,7 @@ async function startFleet(onPrefill: OnPrefill, onStep: () => void = () => undef
     ROUTERS.map((routerRank) => {
       const options = { prefillWorkers: PREFILL, decodeWorkers: DECODE, routerRank }
       const config = createDisaggConfig({ ...options, maxKvTransferBytes: KV_MAX })
-      const limits = { prefillMs: 20_000, tokenMs: 20_000, queueMax: 1_000, affinityMax: 10 }
+      const limits = { prefillMs: 60_000, tokenMs: 60_000, queueMax: 1_000, affinityMax: 10 }
       return start(hostBoostrRouter({ secret, redialMs: 20 }, { config, peers, ...limits }))
     }),
   )

@@ -97,7 +97,7 @@ describe('SimEngine - a bootstrap port', () => {
     routing: {},
     ...change,
   })
-  const engineOf = (mode: 'prefill' | 'decode' | 'agg', handOffTimeoutMs = 5_000): SimEngine => {
+  const engineOf = (mode: 'prefill' | 'decode' | 'agg', handOffTimeoutMs = 60_000): SimEngine => {
     const engine = new SimEngine({
       clock: osClock,
       model: 'sim',

@@ -55,7 +55,7 @@ const from = (files: TextFiles): Source => new Source((question) => files.piece(
 async function fetched(files: TextFiles, cache: string, ...sources: Source[]): Promise<string> {
   const { manifest } = files
   const opened = sources.map((source) => () => Promise.resolve(source))
-  return await fetchText({ manifest, cache, sources: opened, totalMs: 10_000 })
+  return await fetchText({ manifest, cache, sources: opened, totalMs: 60_000 })
 }
 
 describe('fetchText', () => {
