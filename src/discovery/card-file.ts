@@ -8,7 +8,7 @@ import type { WorkerId } from '../base/index.ts'
 import { isProcessAlive } from '../os/index.ts'
 import {
   BLOCK_TOKENS_MAX,
-  disaggregationModeToJson,
+  modeName,
   enginePaceFault,
   isModelName,
   parseDisaggregationMode,
@@ -102,7 +102,7 @@ export interface CardFile {
 const fileSchema = z.object({ format: z.literal(1), machine: z.string(), card: cardSchema })
 
 export function encodeCardFile(file: CardFile): string {
-  const card = { ...file.card, mode: disaggregationModeToJson(file.card.mode) }
+  const card = { ...file.card, mode: modeName(file.card.mode) }
   return `${JSON.stringify({ format: 1, ...file, card }, null, 2)}\n`
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { BatonError } from '../base/index.ts'
-import { disaggregationModeToJson, parseDisaggregationMode } from './disaggregation-mode.ts'
+import { modeName, parseDisaggregationMode } from './disaggregation-mode.ts'
 
 function refusalOf(text: string): BatonError {
   try {
@@ -46,13 +46,13 @@ describe('parseDisaggregationMode', () => {
   })
 })
 
-describe('disaggregationModeToJson', () => {
+describe('modeName', () => {
   it.each([
     ['agg', 'aggregated'],
     ['prefill', 'prefill'],
     ['decode', 'decode'],
   ] as const)('%s - is %j, and reads back', (mode, json) => {
-    expect(disaggregationModeToJson(mode)).toBe(json)
+    expect(modeName(mode)).toBe(json)
     expect(parseDisaggregationMode(json)).toBe(mode)
   })
 })

@@ -4,7 +4,7 @@ import { BatonError } from '../base/index.ts'
 export type DisaggregationMode = 'agg' | 'prefill' | 'decode'
 
 /** The names used in JSON. The parser also accepts the short form `agg`. */
-type DisaggregationModeJson = 'aggregated' | 'prefill' | 'decode'
+type ModeName = 'aggregated' | 'prefill' | 'decode'
 
 /** Ignores case and surrounding space; `agg` and `aggregated` are the same. Throws `request.invalid_argument`. */
 export function parseDisaggregationMode(text: string): DisaggregationMode {
@@ -25,6 +25,6 @@ export function parseDisaggregationMode(text: string): DisaggregationMode {
   }
 }
 
-export function disaggregationModeToJson(mode: DisaggregationMode): DisaggregationModeJson {
+export function modeName(mode: DisaggregationMode): ModeName {
   return mode === 'agg' ? 'aggregated' : mode
 }

@@ -13,7 +13,7 @@ export type {
   TokenLogprobs,
   Usage,
 } from './chunk.ts'
-export { disaggregationModeToJson, parseDisaggregationMode } from './disaggregation-mode.ts'
+export { modeName, parseDisaggregationMode } from './disaggregation-mode.ts'
 export type { DisaggregationMode } from './disaggregation-mode.ts'
 export type {
   ForwardedRequest,

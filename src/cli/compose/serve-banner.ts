@@ -4,7 +4,7 @@
 import { addressText } from '../../base/index.ts'
 import { basename } from 'node:path'
 import { isLoopback } from '../../os/index.ts'
-import { servedModelNames, upstreamUrl } from '../../request/index.ts'
+import { modeName, servedModelNames, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { isGateway } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
@@ -13,7 +13,6 @@ import { BATON_VERSION } from './version.ts'
 const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
 /** How the user calls this program: from a clone, or from an installed package. */
 const BATON = import.meta.url.includes('/node_modules/') ? 'npx baton' : 'npm run -s baton --'
-const MODE_NAMES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
 
 export function serveBanner(
   config: ServeConfig,
@@ -79,7 +78,7 @@ function workerLines(cards: readonly WorkerCard[]): string[] {
       const { mode, pid, host, port, workerId } = card
       const own = host === 'in-process' ? 'in this process' : addressText(host, port)
       const where = upstreamUrl(card) ?? own
-      return `  worker    ${MODE_NAMES[mode].padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
+      return `  worker    ${modeName(mode).padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
     })
 }
 

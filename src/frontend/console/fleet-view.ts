@@ -2,7 +2,7 @@
  * The fleet as one value for display: models, workers by role, their load, and what is wrong.
  */
 import type { ErrorCode } from '../../base/index.ts'
-import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
+import { describeDifferences, modeName, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { PoolStatus, RankStatus } from '../../router/index.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
@@ -187,7 +187,7 @@ function cardView(card: WorkerCard): Omit<WorkerView, 'state' | 'ranks'> {
   const upstream = upstreamUrl(card)
   return {
     workerId,
-    role: disaggregationModeToJson(mode),
+    role: modeName(mode),
     engine: engineName,
     host,
     port,

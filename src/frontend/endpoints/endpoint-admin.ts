@@ -14,7 +14,7 @@ import {
 } from '../../api/index.ts'
 import { BatonError, isRecord, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import { disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
+import { modeName, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { WeightCall } from '../../api/index.ts'
@@ -163,7 +163,7 @@ function workerJson({ card, standing }: KnownWorker): Record<string, unknown> {
     worker_id: workerId,
     model: engine.servedModelName ?? engine.model,
     version: versionOf(card),
-    role: disaggregationModeToJson(mode),
+    role: modeName(mode),
     state: standing,
     engine: engineName,
     host,

@@ -4,7 +4,7 @@
  */
 import { parseClearCache, readJsonObject } from '../../api/index.ts'
 import { addressText, BatonError } from '../../base/index.ts'
-import { disaggregationModeToJson } from '../../request/index.ts'
+import { modeName } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
@@ -54,7 +54,7 @@ export async function clearCaches(
 }
 
 function named({ workerId, engine, mode, host, port }: WorkerCard): Record<string, unknown> {
-  const role = disaggregationModeToJson(mode)
+  const role = modeName(mode)
   return {
     name: `${role}-instance-${workerId}`,
     endpoint: `${addressText(host, port)}/clear_kv_blocks`,

@@ -10,7 +10,7 @@ import {
   modelObject,
   withRawWorkerIds,
 } from '../../api/index.ts'
-import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
+import { describeDifferences, modeName, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { mayUseModel, refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
@@ -145,7 +145,7 @@ function workerHealth(card: WorkerCard): Record<string, unknown> {
   const upstream = upstreamUrl(card)
   return {
     worker_id: workerId,
-    mode: disaggregationModeToJson(mode),
+    mode: modeName(mode),
     engine: engineName,
     host,
     port,
@@ -188,7 +188,7 @@ export function modelReply(
   const ready = model.canAnswer
   const counts: Record<string, number> = {}
   for (const { mode } of model.cards) {
-    const name = disaggregationModeToJson(mode)
+    const name = modeName(mode)
     counts[name] = (counts[name] ?? 0) + 1
   }
   return jsonReply(200, {

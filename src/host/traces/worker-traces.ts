@@ -7,7 +7,7 @@
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Tracer } from '@opentelemetry/api'
 import type { Clock } from '../../base/index.ts'
-import { disaggregationModeToJson } from '../../request/index.ts'
+import { modeName } from '../../request/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { WorkerEvent } from '../../worker/index.ts'
 import { isSampled, parseTraceparent } from './trace-context.ts'
@@ -46,7 +46,7 @@ export class WorkerTraces {
       traceFlags: 1,
       isRemote: true,
     })
-    const role = disaggregationModeToJson(mode)
+    const role = modeName(mode)
     const root = this.#tracer.startSpan(
       `worker ${role}`,
       {
