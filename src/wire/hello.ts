@@ -34,6 +34,8 @@ export interface HelloBody {
   readonly limits: Readonly<Record<string, number>>
   /** The id of the worker, if it is one. */
   readonly workerId?: string
+  /** The time on the clock of a worker, since 1970; workers before 0.2.0 do not send it. */
+  readonly epochMs?: number
   /** This side closes the connection unless the other one proves that it knows the secret. */
   readonly authRequired: boolean
 }
@@ -61,7 +63,7 @@ export function decodeHello(bytes: Uint8Array, start: number, end: number): Hell
   const nonce = reader.copy(NONCE_BYTES)
   expectCommonVersion(version, versionOldest)
   const body = decodeRecord(bytes, start + HEAD_BYTES, end, 'HELLO')
-  const { role, software, capabilities, limits, workerId, authRequired } = body
+  const { role, software, capabilities, limits, workerId, epochMs, authRequired } = body
   const isWhole =
     isRole(role) &&
     typeof software === 'string' &&
@@ -79,6 +81,7 @@ export function decodeHello(bytes: Uint8Array, start: number, end: number): Hell
     limits,
     authRequired: authRequired === true,
     ...(workerId === undefined ? {} : { workerId }),
+    ...(typeof epochMs === 'number' ? { epochMs } : {}),
   }
 }
 

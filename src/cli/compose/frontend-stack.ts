@@ -325,11 +325,11 @@ export class FrontendStack {
       onLoad: (workerId, report) => this.#frontend.registry.load(workerId, report),
       onPeer: (payload) =>
         this.#sharing.attempt('over a worker', () => this.planes.peers?.take(payload)),
-      onConnected: (workerId) => {
+      onConnected: (workerId, clockOffsetMs) => {
         this.#connected.add(workerId)
         // This is the first connection to the other frontends, where the way to them leads over workers.
         if (this.#connected.count === 1) this.#sharing.ask()
-        this.#frontend.registry.workerReachable(workerId)
+        this.#frontend.registry.workerReachable(workerId, clockOffsetMs)
       },
       onCaughtUp: (workerId) => this.#frontend.registry.firstPicture.settled(workerId),
       onDisconnected: (workerId, reason) => {

@@ -101,6 +101,19 @@ describe('baton doctor, the fleet', () => {
     expect(found(fleet, topic)).toEqual([expect.objectContaining({ level })])
   })
 
+  it.each([
+    [3_000, '3 s ahead of'],
+    [-7_200_000, '7200 s behind'],
+    [2_000, null],
+    [undefined, null],
+  ])('a worker whose clock is off by %s ms - is a warning above 2 s', (clockOffsetMs, text) => {
+    const worker = aWorker(clockOffsetMs === undefined ? {} : { clockOffsetMs })
+    const fleet = aFleet({ models: [aModel({ workers: [worker] })] })
+    expect(found(fleet, 'clock')).toEqual(
+      text === null ? [] : [{ level: 'warning', text: expect.stringContaining(text) }],
+    )
+  })
+
   it('no request seen, as by a doctor that reads only the workers - no count of requests', () => {
     const disaggregation = { state: 'active', requests: 0, disaggregated: 0 } as const
     const fleet = aFleet({ models: [aModel({ disaggregation })] })

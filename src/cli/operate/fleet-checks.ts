@@ -4,6 +4,7 @@
 import type { ErrorCode } from '../../base/index.ts'
 import { workerAddress } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
+import { CLOCK_MS_MAX } from './server-checks.ts'
 import { counted, fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
 import { shortId } from './top-screen.ts'
@@ -25,6 +26,7 @@ export function fleetChecks(fleet: FleetView): readonly Finding[] {
     ),
     ...membership(fleet),
     ...versions(fleet),
+    ...clocks(fleet),
     ...transfers(fleet),
     ...fleet.models.flatMap(modelChecks),
   ]
@@ -58,6 +60,20 @@ function versions({ version, models }: FleetView): Finding[] {
   const advice =
     'finish the rolling update; versions that are more than one minor version apart are not tested together'
   return [isFar ? fault('versions', text, advice) : warning('versions', text, advice)]
+}
+
+/** The clocks of workers, when they connected to the frontend. */
+function clocks({ models }: FleetView): Finding[] {
+  const wrong = models
+    .flatMap((model) => model.workers)
+    .filter(({ clockOffsetMs = 0 }) => Math.abs(clockOffsetMs) > CLOCK_MS_MAX)
+  return wrong.map(({ clockOffsetMs = 0, ...worker }) =>
+    warning(
+      'clock',
+      `the clock of worker ${shortId(worker.workerId)} at ${workerAddress(worker)} is ${Math.round(Math.abs(clockOffsetMs) / 1000)} s ${clockOffsetMs > 0 ? 'ahead of' : 'behind'} the frontend's`,
+      'run NTP on both machines; the order of traces and the expiry of KV that engines transfer depend on their clocks',
+    ),
+  )
 }
 
 function minorsApart(left: string, right: string): number {

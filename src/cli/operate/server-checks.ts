@@ -11,7 +11,7 @@ import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
 import { requestFindings } from './request-checks.ts'
 
-const CLOCK_MS_MAX = 2_000
+export const CLOCK_MS_MAX = 2_000
 const CERTIFICATE_DAYS_MIN = 14
 const DAY_MS = 86_400_000
 /** A server that takes longer for one of these requests is stuck or overloaded. */

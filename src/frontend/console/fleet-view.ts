@@ -41,6 +41,8 @@ export interface WorkerView {
   readonly reason?: string
   /** The error code of `reason`. Absent: none yet, or the answer is of an older frontend. */
   readonly code?: ErrorCode
+  /** By how much its clock is at least ahead of the frontend's, when it connected. Absent: it may be right. */
+  readonly clockOffsetMs?: number
   readonly ranks: readonly RankView[]
 }
 
@@ -134,7 +136,7 @@ function modelView(model: ServedModel): ModelView {
   for (const { ranks: ofPool } of [status.prefill, status.decode]) {
     for (const rank of ofPool) ranks.get(rank.workerId)?.push(rankView(rank))
   }
-  const all = [...servingWorkers(listed, ranks), ...others]
+  const all = [...servingWorkers(model, listed, ranks), ...others]
   const { state, requests, disaggregated } = status.disaggregation
   return {
     name: model.name,
@@ -153,14 +155,19 @@ function modelView(model: ServedModel): ModelView {
 const ROLES = ['prefill', 'aggregated', 'decode']
 
 function servingWorkers(
+  model: ServedModel,
   cards: readonly WorkerCard[],
   ranks: ReadonlyMap<string, readonly RankView[]>,
 ): WorkerView[] {
-  const views = cards.map((card): WorkerView => ({
-    ...cardView(card),
-    state: 'serving',
-    ranks: ranks.get(card.workerId) ?? [],
-  }))
+  const views = cards.map((card): WorkerView => {
+    const clockOffsetMs = model.clockOffsetMs(card.workerId)
+    return {
+      ...cardView(card),
+      state: 'serving',
+      ...(clockOffsetMs === 0 ? {} : { clockOffsetMs }),
+      ranks: ranks.get(card.workerId) ?? [],
+    }
+  })
   return views.toSorted((one, other) => ROLES.indexOf(one.role) - ROLES.indexOf(other.role))
 }
 

@@ -121,9 +121,12 @@ export class ModelRegistry implements FleetObserver {
     else this.#forgetLater(model)
   }
 
-  /** An authenticated connection to the worker exists; possibly before its card is known. */
-  workerReachable(workerId: WorkerId): void {
-    this.#links.up(workerId)
+  /**
+   * An authenticated connection to the worker exists; possibly before its card is known. `clockOffsetMs`: by how much its
+   * clock is at least ahead of the one here.
+   */
+  workerReachable(workerId: WorkerId, clockOffsetMs = 0): void {
+    this.#links.up(workerId, clockOffsetMs)
     const model = this.#ofWorker.get(workerId)
     const card = model?.cardOf(workerId)
     if (model === undefined || card === undefined) return

@@ -156,6 +156,11 @@ export class ServedModel {
     return this.cards.filter(({ workerId }) => this.#links.isUp(workerId))
   }
 
+  /** By how much the worker's clock is at least ahead of the one here; 0: it may be right. */
+  clockOffsetMs(workerId: WorkerId): number {
+    return this.#links.clockOffsetMs(workerId)
+  }
+
   /** Registered workers that cannot be reached, with the error; null: no error yet. */
   get unreachable(): readonly { readonly card: WorkerCard; readonly fault: BatonError | null }[] {
     return this.cards

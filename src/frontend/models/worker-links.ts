@@ -9,7 +9,8 @@ import type { BatonError, WorkerId } from '../../base/index.ts'
 
 export class WorkerLinks {
   readonly #isReported: boolean
-  readonly #up = new Set<WorkerId>()
+  /** Connected workers, and the offsets of their clocks. */
+  readonly #up = new Map<WorkerId, number>()
   readonly #faults = new Map<WorkerId, BatonError>()
 
   constructor(isReported: boolean) {
@@ -25,8 +26,13 @@ export class WorkerLinks {
     return this.#faults.get(workerId) ?? null
   }
 
-  up(workerId: WorkerId): void {
-    this.#up.add(workerId)
+  /** By how much the worker's clock is at least ahead of the one here, when the connection was made. */
+  clockOffsetMs(workerId: WorkerId): number {
+    return this.#up.get(workerId) ?? 0
+  }
+
+  up(workerId: WorkerId, clockOffsetMs: number): void {
+    this.#up.set(workerId, clockOffsetMs)
     this.#faults.delete(workerId)
   }
 

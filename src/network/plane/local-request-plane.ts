@@ -40,7 +40,7 @@ export class LocalRequestPlane implements RequestPlane {
     this.#workers.set(workerId, worker)
     this.tellAll(workerId)
     for (const report of handler.loadSnapshot?.() ?? []) this.#reports.onLoad?.(workerId, report)
-    this.#reports.onConnected?.(workerId)
+    this.#reports.onConnected?.(workerId, 0)
     this.#reports.onCaughtUp?.(workerId)
     return {
       publishKvEvents: (batch: KvEventBatch) => {

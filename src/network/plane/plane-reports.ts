@@ -10,7 +10,8 @@ export interface FleetReports {
   /** Called after each batch of KV events; true asks the worker for a snapshot, because some events were refused. */
   readonly wantsKvSnapshot?: (workerId: WorkerId, dpRank: number) => boolean
   readonly onLoad?: (workerId: WorkerId, report: LoadReport) => void
-  readonly onConnected?: (workerId: WorkerId) => void
+  /** `clockOffsetMs`: by how much the worker's clock is at least ahead of the one here, or (negative) behind it. */
+  readonly onConnected?: (workerId: WorkerId, clockOffsetMs: number) => void
   /** The worker's initial blocks and loads were received; once per connection. */
   readonly onCaughtUp?: (workerId: WorkerId) => void
   /** The connection was lost, or the worker has left or was refused. */

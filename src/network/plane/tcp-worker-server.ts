@@ -34,6 +34,8 @@ export interface TcpWorkerServerOptions {
   readonly streamsMax?: number
   readonly unsentBytesMax?: number
   readonly timing?: WireTiming
+  /** The clock that frontends compare with theirs; default: that of this machine. */
+  readonly epochMs?: () => number
   /** A frontend's connection has ended and its requests were dropped. Not `wasReady`: it never authenticated. */
   readonly onPeerGone?: (reason: BatonError, wasReady: boolean) => void
 }
@@ -116,7 +118,7 @@ export class TcpWorkerServer implements WorkerUplink {
   }
 
   #onConnection(socket: Socket, admit: () => BatonError | null): void {
-    const { handler, secret, timing, workerId } = this.#options
+    const { handler, secret, timing, workerId, epochMs = Date.now } = this.#options
     const { streamsMax, unsentBytesMax } = { ...DEFAULTS, ...this.#options }
     const connection = new FrontendConnection(socket, {
       socket: {
@@ -126,6 +128,7 @@ export class TcpWorkerServer implements WorkerUplink {
           software: this.#options.software ?? '',
           capabilities: ['peers'],
           limits: { streamsMax },
+          epochMs: epochMs(),
           ...(workerId === undefined ? {} : { workerId }),
         },
         secret,

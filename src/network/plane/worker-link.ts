@@ -27,6 +27,7 @@ import {
   tagName,
 } from '../../wire/index.ts'
 import type { CancelKind, Hello } from '../../wire/index.ts'
+import { clockOffsetMs } from './clock-offset.ts'
 import type { FleetReports } from './plane-reports.ts'
 import { LiveReplies } from './live-replies.ts'
 import { WireSocket } from '../link/wire-socket.ts'
@@ -80,6 +81,7 @@ export class WorkerLink {
   #isCaughtUp = false
   /** Sent after the handshake. */
   #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
+  #dialledEpochMs = 0
   #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
 
   constructor(options: WorkerLinkOptions) {
@@ -214,6 +216,7 @@ export class WorkerLink {
   #connect(): void {
     const { host, port, connectTimeoutMs, tls } = this.#options
     this.#state = 'connecting'
+    this.#dialledEpochMs = Date.now()
     // A worker sends a small frame every few milliseconds, so one buffer is reused.
     const reader = {
       buffer: Buffer.allocUnsafeSlow(READ_BYTES),
@@ -286,7 +289,7 @@ export class WorkerLink {
     // A worker starts with its blocks and loads; the answer to this comes after them.
     this.#isCaughtUp = false
     this.#wire?.ping()
-    reports.onConnected?.(workerId)
+    reports.onConnected?.(workerId, clockOffsetMs(peer.epochMs, this.#dialledEpochMs, Date.now()))
   }
 
   #onPong(): void {

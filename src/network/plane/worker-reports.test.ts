@@ -66,6 +66,23 @@ describe('KV events and load reports over TCP', () => {
     expect(loads).toEqual([LOAD])
   })
 
+  it.each([
+    ['right', 0, 0, 0],
+    ['an hour ahead', 3_600_000, 3_000_000, 3_600_000],
+    ['an hour behind', -3_600_000, -3_600_000, -3_000_000],
+  ])(
+    'the clock of a worker that is %s - is reported with the connection',
+    async (_, offMs, least, most) => {
+      const server = await listen({ epochMs: () => Date.now() + offMs })
+      const offsets: number[] = []
+      planeTo(server, { onConnected: (_id, clockOffsetMs) => offsets.push(clockOffsetMs) })
+      await until('connected', () => offsets.length === 1)
+      // A slow connection brings the offset nearer to 0, never further from it.
+      expect(offsets[0]).toBeGreaterThanOrEqual(least)
+      expect(offsets[0]).toBeLessThanOrEqual(most)
+    },
+  )
+
   it('a late frontend - is told once per connection that snapshot and loads are complete', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const told: string[] = []
