@@ -173,6 +173,7 @@ describe('streamed response', () => {
     const { gateway } = await served(() => Buffer.from(text))
     const answer = await ask(gateway.port, '/v1/chat/completions', '{"model":"m","stream":true}')
     expect(answer.head).toMatch(/content-type: text\/event-stream/i)
+    expect(answer.head).toMatch(/^x-accel-buffering: no\r?$/im)
     expect(answer.body.toString()).toBe(text.slice(text.indexOf('\r\n\r\n') + 4))
     expect(answer.isCutOff).toBe(false)
   })

@@ -31,6 +31,9 @@ import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
 import type { AnsweredModel } from './answered-model.ts'
 import { ForwardStream } from './forward-stream.ts'
 
+/** Reverse proxies that buffer replies would collect the events of a stream. */
+const UNBUFFERED = { 'x-accel-buffering': 'no' }
+
 interface ForwardRunOptions {
   readonly service: RequestService
   readonly clock: Clock
@@ -125,7 +128,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
       stalledMs,
       onStalled: () => this.#giveUp(deadlineError('decode', stalledMs)),
     })
-    this.#decide({ status: head.status, headers: head.headers, body: this.#stream })
+    const headers = isEvents ? Object.assign({}, head.headers, UNBUFFERED) : head.headers
+    this.#decide({ status: head.status, headers, body: this.#stream })
   }
 
   onBytes(text: string, isAlone?: boolean): void {
