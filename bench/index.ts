@@ -7,6 +7,9 @@
  *   node --expose-gc --import tsx bench/index.ts --stall
  *   node --expose-gc --import tsx bench/index.ts --loads short,one,random,named,holders (or all) [--beside DIR]
  *
+ * As a program it is bundled, where V8 reads constants of other files without a binding: for figures of short calls use
+ *   npx rolldown bench/index.ts --platform node --file OUT.mjs && node --expose-gc OUT.mjs --loads random
+ *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
  * - `--best` uses the fastest round of every single request instead of the median of whole rounds; for shared machines.
  * - `--requests` replays only the first N; `--map-requests` is the number for the `Map` tree (0: none), which takes

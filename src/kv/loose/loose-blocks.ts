@@ -32,12 +32,6 @@ const MARKS_AHEAD_MIN = 1 << 17
 /** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
-/** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
-const AHEAD = AHEAD_MAX
-const refBits = REF_BITS
-const ownMask = OWN_MASK
-const aged = ageOf
-
 export class LooseBlocks {
   readonly #blocks: LooseOwners
   readonly #table: LooseTable
@@ -107,7 +101,7 @@ export class LooseBlocks {
 
   #prefetchMarks(hashes: Uint32Array, from: number, to: number): void {
     if (to - from < 2 || this.#table.count < MARKS_AHEAD_MIN) return
-    this.prefetched = this.#table.prefetchMarks(hashes, from, Math.min(to, from + AHEAD))
+    this.prefetched = this.#table.prefetchMarks(hashes, from, Math.min(to, from + AHEAD_MAX))
   }
 
   /** Prefetches, and returns a bit per hash, lowest first, that says whether the block may be present. */
@@ -207,20 +201,20 @@ export class LooseBlocks {
     // The neighbours of a loose block are usually loose, too, and so are the blocks of the next event.
     let ahead = from
     if (this.#wasLoose) {
-      ahead = Math.min(count, from + AHEAD)
+      ahead = Math.min(count, from + AHEAD_MAX)
       if (ahead - from > 1) this.prefetch(hashes, from, ahead)
     }
     let i = from
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      const word = table.deleteNear(low, high, number << refBits, ownMask)
+      const word = table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
       if (word !== 0) {
         own += 1
-        this.#ages.lost(aged(word))
+        this.#ages.lost(ageOf(word))
       } else if (!this.#removeFar(number, low, high)) break
       if (i + 1 >= ahead) {
-        ahead = Math.min(count, i + 1 + AHEAD)
+        ahead = Math.min(count, i + 1 + AHEAD_MAX)
         this.prefetch(hashes, i + 1, ahead)
       }
     }
@@ -248,9 +242,9 @@ export class LooseBlocks {
   removeOne(holder: number, low: number, high: number): boolean {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return false
-    const word = this.#table.deleteNear(low, high, number << refBits, ownMask)
+    const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
     if (word !== 0) {
-      this.#ages.lost(aged(word))
+      this.#ages.lost(ageOf(word))
       this.#owners.lostOfLive(number, 1)
     } else if (!this.#removeFar(number, low, high)) return false
     if (this.#table.count === 0) this.#blocks.clearIfEmpty()
@@ -307,10 +301,10 @@ export class LooseBlocks {
     const count = hashes.length >> 1
     let end = i
     // The caller has prefetched this many blocks with the previous one.
-    for (let to = Math.min(count, i + AHEAD - 1); ;) {
+    for (let to = Math.min(count, i + AHEAD_MAX - 1); ;) {
       end = this.#table.walk(hashes, end, to, word, REF_MASK)
       if (end < to || to === count) break
-      to = Math.min(count, end + AHEAD)
+      to = Math.min(count, end + AHEAD_MAX)
       this.prefetch(hashes, end, to)
     }
     matches.device[holder] = end

@@ -11,15 +11,10 @@
  * processor from starting on the next block while it waits for memory. The overflow count is the number of rows that
  * found the bucket full and were put into a following one.
  */
-/** Not exported, like all that the shortest functions use: V8 reads an exported name through its binding at every use. */
-const LINE_BITS = 4
-const LINE = 1 << LINE_BITS
-const LINE_ROWS = 5
-const ROW_WORDS = 3
-export const BUCKET_BITS = LINE_BITS
-export const BUCKET = LINE
-export const ROWS = LINE_ROWS
-export const ROW = ROW_WORDS
+export const BUCKET_BITS = 4
+export const BUCKET = 1 << BUCKET_BITS
+export const ROWS = 5
+export const ROW = 3
 export const WORD = 2
 /** Filter bits per bucket. */
 const BUCKET_MARKS = 20
@@ -29,7 +24,7 @@ const PRINT_MASK = (1 << PRINT_BITS) - 1
 const LOWEST = 0x108421
 const HIGHEST = LOWEST << (PRINT_BITS - 1)
 /** The overflow count is above the prints; once it saturates it stays there until the rows are moved. */
-const PASSED_SHIFT = LINE_ROWS * PRINT_BITS
+const PASSED_SHIFT = ROWS * PRINT_BITS
 const PASSED_ONE = 1 << PASSED_SHIFT
 const PASSED_MAX = 127
 const PRINTS = PASSED_ONE - 1
@@ -42,14 +37,14 @@ export function spreadHash(low: number, high: number): number {
 
 /** Start of the home bucket of a hash. Uses the lower bits, because the directory uses the upper ones. */
 export const homeOf = (hash: number, buckets: number): number =>
-  (Math.imul(hash & 0xffff, buckets) >>> 16) << LINE_BITS
+  (Math.imul(hash & 0xffff, buckets) >>> 16) << BUCKET_BITS
 
 export const markOf = (hash: number, buckets: number): number =>
   Math.imul(Math.imul(hash, 0x9e3779b1) >>> 16, BUCKET_MARKS * buckets) >>> 16
 
 /** Index of the word of a segment that has the filter bit of a hash. */
 export const markWordOf = (hash: number, buckets: number): number =>
-  (buckets << LINE_BITS) + (markOf(hash, buckets) >>> 5)
+  (buckets << BUCKET_BITS) + (markOf(hash, buckets) >>> 5)
 
 export const wordsFor = (buckets: number): number =>
   BUCKET * buckets + ((BUCKET_MARKS * buckets + 31) >> 5)
@@ -91,10 +86,10 @@ export function mayBeIn(header: number, print: number): number {
 }
 
 /** Position of a row's print in the bucket's header: a division by 3. */
-const shiftOf = (at: number): number => Math.imul((at & (LINE - 1)) - 1, 427) >> 8
+const shiftOf = (at: number): number => Math.imul((at & (BUCKET - 1)) - 1, 427) >> 8
 
 export function isRow(rows: Int32Array, at: number): boolean {
-  return ((rows[at & ~(LINE - 1)] as number) & (PRINT_MASK << shiftOf(at))) !== 0
+  return ((rows[at & ~(BUCKET - 1)] as number) & (PRINT_MASK << shiftOf(at))) !== 0
 }
 
 /** Inserts a row. There is space, and no row with this hash. */
@@ -131,10 +126,10 @@ export function moveRows(
   target: Int32Array,
   targetBuckets: number,
 ): void {
-  for (let bucket = 0, end = buckets << LINE_BITS; bucket < end; bucket += LINE) {
+  for (let bucket = 0, end = buckets << BUCKET_BITS; bucket < end; bucket += BUCKET) {
     const header = rows[bucket] as number
     let print = PRINT_MASK
-    for (let k = bucket + 1; k < bucket + LINE; k += ROW_WORDS, print <<= PRINT_BITS) {
+    for (let k = bucket + 1; k < bucket + BUCKET; k += ROW, print <<= PRINT_BITS) {
       if ((header & print) === 0) continue
       const low = rows[k] as number
       const high = rows[k + 1] as number

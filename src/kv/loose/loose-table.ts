@@ -14,14 +14,6 @@ import { LooseSegments } from './loose-segments.ts'
 const NONE = new Int32Array(0)
 /** Hashes that are prefetched at once: more would evict each other from the L1 cache. */
 export const AHEAD_MAX = 32
-/** Local names for the shortest paths, because V8 reads an imported name through its binding at every use. */
-const spread = spreadHash
-const home = homeOf
-const print = printOf
-const matching = candidatesOf
-const rowAt = rowOf
-const without = withoutPrint
-
 /** Word index of the row with a hash in its segment, or -1. */
 function seek(rows: Int32Array, buckets: number, hash: number, low: number, high: number): number {
   const first = homeOf(hash, buckets)
@@ -150,11 +142,11 @@ export class LooseTable {
     const places = this.#places
     const count = to - from
     for (let i = 0, k = 2 * from; i < count; i++, k += 2) {
-      const hash = spread((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
+      const hash = spreadHash((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
       const number = directory[hash >>> shift] as number
       const size = buckets[number] as number
       numbers[i] = number
-      places[i] = areMarks ? markWordOf(hash, size) : home(hash, size)
+      places[i] = areMarks ? markWordOf(hash, size) : homeOf(hash, size)
     }
     return count
   }
@@ -191,14 +183,14 @@ export class LooseTable {
     for (let i = from; i < to; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      const hash = spread(low, high)
+      const hash = spreadHash(low, high)
       const number = directory[hash >>> shift] as number
       const rows = all[number] as Int32Array
       const size = buckets[number] as number
-      const bucket = home(hash, size)
+      const bucket = homeOf(hash, size)
       // Nearly all blocks are in their home bucket.
-      const candidates = matching(rows[bucket] as number, print(hash))
-      let k = candidates === 0 ? -1 : rowAt(bucket, candidates)
+      const candidates = candidatesOf(rows[bucket] as number, printOf(hash))
+      let k = candidates === 0 ? -1 : rowOf(bucket, candidates)
       if (k < 0 || rows[k] !== low || rows[k + 1] !== high) k = seek(rows, size, hash, low, high)
       if (k < 0 || (((rows[(k + 2) | 0] as number) ^ word) & mask) !== 0) return i
     }
@@ -225,20 +217,20 @@ export class LooseTable {
    */
   deleteNear(low: number, high: number, word: number, mask: number): number {
     const segments = this.#segments
-    const hash = spread(low, high)
+    const hash = spreadHash(low, high)
     const number = segments.directory[hash >>> segments.shift] as number
     const surplus = segments.surplus[number] as number
     if (surplus <= 0) return 0
     const rows = segments.rows[number] as Int32Array
-    const bucket = home(hash, segments.buckets[number] as number)
+    const bucket = homeOf(hash, segments.buckets[number] as number)
     const header = rows[bucket] as number
-    const candidates = matching(header, print(hash))
+    const candidates = candidatesOf(header, printOf(hash))
     if (candidates === 0) return 0
-    const k = rowAt(bucket, candidates)
+    const k = rowOf(bucket, candidates)
     const found = rows[(k + 2) | 0] as number
     const different = ((rows[k] as number) ^ low) | ((rows[(k + 1) | 0] as number) ^ high)
     if ((different | ((found ^ word) & mask)) !== 0) return 0
-    rows[bucket] = without(header, candidates)
+    rows[bucket] = withoutPrint(header, candidates)
     segments.surplus[number] = surplus - 1
     this.count -= 1
     return found

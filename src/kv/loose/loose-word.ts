@@ -6,25 +6,20 @@
  *     ref < 0   the block has several owners: their list is at word 4 × (-ref - 1) of `OwnerLists`
  *     followed  a run begins after the block
  */
-/** Not exported, because V8 reads an exported name through its binding at every use. */
-const FLAG_BITS = 8
-const AGE_AT = 1
-export const REF_BITS = FLAG_BITS
-const FLAG_MASK = (1 << FLAG_BITS) - 1
-export const AGE_SHIFT = AGE_AT
+export const REF_BITS = 8
+const FLAG_MASK = (1 << REF_BITS) - 1
+export const AGE_SHIFT = 1
 const AGE_MASK = 127
 export const FOLLOWED = 1
 /** All bits except the age. */
-const OWNED = ~(AGE_MASK << AGE_AT)
-export const OWN_MASK = OWNED
+export const OWN_MASK = ~(AGE_MASK << AGE_SHIFT)
 /** The bits that name the owner or owners. */
 export const REF_MASK = ~FLAG_MASK
 /** Number of words in `OwnerLists` that a ref can address. */
 export const LIST_WORDS_MAX = 1 << 24
 
-export const ageOf = (word: number): number => (word >> AGE_AT) & AGE_MASK
-export const withAge = (word: number, age: number): number => (word & OWNED) | (age << AGE_AT)
-export const withRef = (word: number, ref: number): number =>
-  (ref << FLAG_BITS) | (word & FLAG_MASK)
+export const ageOf = (word: number): number => (word >> AGE_SHIFT) & AGE_MASK
+export const withAge = (word: number, age: number): number => (word & OWN_MASK) | (age << AGE_SHIFT)
+export const withRef = (word: number, ref: number): number => (ref << REF_BITS) | (word & FLAG_MASK)
 export const listOf = (ref: number): number => (-ref - 1) << 2
 export const refOf = (list: number): number => -(list >> 2) - 1
