@@ -106,6 +106,8 @@ export interface Candidate {
    * decode worker. 0 if there is no transfer or none has been measured.
    */
   readonly transferMs: number
+  /** How much longer than `prefillMs` and its tokens say the prompt may take, because the rank has not shown its speed. */
+  readonly riskMs: number
   /** Total time by which the request's latency goals would be missed here; 0 if it has none or meets them. */
   readonly goalLateMs: number
 }

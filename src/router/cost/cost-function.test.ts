@@ -52,6 +52,7 @@ const CANDIDATE: Candidate = {
   predictedItlMs: 0,
   goalLateMs: 0,
   transferMs: 0,
+  riskMs: 0,
   laterTurns: 0,
   laterTokens: 0,
   boundRequests: 0,
@@ -106,6 +107,7 @@ const DECISION: DecisionKind = {
   hasShared: true,
   hasGoals: false,
   hasTransfer: false,
+  hasUntried: false,
   hasLater: false,
 }
 

@@ -108,7 +108,8 @@ export class CostFunction {
       4 * Number(decision.hasShared) +
       8 * Number(decision.hasGoals) +
       16 * Number(decision.hasTransfer) +
-      32 * Number(decision.hasLater)
+      32 * Number(decision.hasLater) +
+      64 * Number(decision.hasUntried)
     if (weights !== this.#weights || flags !== this.#flags) {
       this.#weights = weights
       this.#flags = flags

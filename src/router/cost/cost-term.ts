@@ -67,4 +67,6 @@ export interface DecisionKind {
   readonly hasLater: boolean
   /** The transfer time of the KV from the prefill worker is known. */
   readonly hasTransfer: boolean
+  /** Some rank has not shown its speed yet. */
+  readonly hasUntried: boolean
 }

@@ -3,7 +3,7 @@
  * delays the other requests there. The rates are learned per rank (`load/rank-rates.ts`), so no weight has to be
  * tuned to a fleet.
  *
- *   cost = (queue + step + prefill + delay + arrivals + decode + stall + slowdown + later + memory + transfer + goals) × taints
+ *   cost = (queue + step + prefill + risk + delay + arrivals + decode + stall + slowdown + later + memory + transfer + goals) × taints
  *          (each times its weight)
  *
  * The weights express importance, not speed. Users wait for the first token, while later tokens arrive faster than
@@ -48,6 +48,15 @@ export const TIME_TERMS = [
     weight: FIRST_TOKEN,
     help: 'until the uncached part of the prompt is computed',
     of: ownPrefillMs,
+  },
+  {
+    name: 'risk',
+    unit: 'ms',
+    role: 'add',
+    weight: FIRST_TOKEN,
+    help: 'that a rank without measurements is slower than the others, as far as its first prompt is late',
+    applies: ({ hasUntried }) => hasUntried,
+    of: (candidate) => candidate.riskMs,
   },
   {
     name: 'delay',

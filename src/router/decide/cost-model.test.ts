@@ -88,6 +88,34 @@ describe('KvRouter: cost in milliseconds', () => {
     }
   })
 
+  it('the first prompt of a new worker is late - the next one goes elsewhere, although a prompt waits there', () => {
+    const { router, clock } = trained([1, 1])
+    router.workerJoined(card(3))
+    const on = (id: number) => ({ backendWorkerId: workerIdOf(id) })
+    router.book(selected(router, tokensOf(200, 200_000), on(3)))
+    clock.advance(190)
+    for (const id of [1, 2]) router.book(selected(router, tokensOf(200, 300_000 * id), on(id)))
+    const riskOf = () => {
+      const { workerId, record } = selected(router, tokensOf(300, 900_000))
+      const { candidates, terms } = record
+      for (const { cost, terms: values } of candidates) {
+        const sum = terms.reduce(
+          (total, { name, role, weight }) =>
+            role === 'add' ? total + weight * (values[name] ?? 0) : total,
+          0,
+        )
+        expect(cost).toBeCloseTo(sum, 6)
+      }
+      return [workerId, candidates.find(({ workerId: id }) => id === '3')?.terms['risk'] ?? 0]
+    }
+    // Nearly done, if it is as fast as the others.
+    expect(riskOf()).toEqual(['3', 0])
+    clock.advance(90)
+    const [next, risk] = riskOf()
+    expect(next).not.toBe('3')
+    expect(risk).toBeGreaterThan(50)
+  })
+
   it('later turns of a session - add a cost, the same in one pass and one by one', () => {
     const { router, clock } = trained([1, 1])
     const named = (id: string) => ({ sessionId: id })

@@ -7,6 +7,7 @@ import type { TransferLine } from '../load/transfer-rates.ts'
 import type { CheapestRanks } from './cheapest-ranks.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { addLaterCosts } from './later-pricing.ts'
+import { addRisks } from './risk-pricing.ts'
 import { fillTimeCosts } from './time-pricing.ts'
 import { RankView } from './rank-view.ts'
 
@@ -19,6 +20,7 @@ export class RankPricing {
   #blocks: CostFunction | null = null
   #cost: CostFunction
   #isPlainTime = false
+  #hasUntried = false
   readonly #one = new Int32Array(1)
   readonly #oneCost = new Float64Array(1)
   /** By slot: leading blocks of the prompt that active requests on the rank use. */
@@ -50,8 +52,10 @@ export class RankPricing {
       hasGoals: scope.goals !== null,
       hasTransfer: scope.transfer !== null,
       hasLater: scope.laterTurns > 0,
+      hasUntried: trackPrefill && this.#pool.rates.untried.count > 0,
     }
     this.#cost.begin(weights, decision)
+    this.#hasUntried = decision.hasUntried
     this.#isPlainTime =
       this.#model === 'time' &&
       this.#cost === this.#own &&
@@ -109,6 +113,7 @@ export class RankPricing {
     addLaterCosts(this.#pool, scope, candidates, count, costs)
     if (scope.transfer !== null) this.#addTransfers(scope.transfer, candidates, count, costs)
     if (scope.goals !== null) this.#addLateness(candidates, count, costs)
+    if (this.#hasUntried) addRisks(this.#pool, scope, candidates, count, costs)
     const kept = needsAll ? null : best
     fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs, kept)
     if (needsAll) best.offerAll(costs, count)

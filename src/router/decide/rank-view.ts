@@ -16,6 +16,7 @@ import type { RankTable } from '../load/rank-table.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { lateMs } from './goals-left.ts'
 import { boundAt, busyShare } from './later-pricing.ts'
+import { riskAt } from './risk-pricing.ts'
 
 const NO_COLUMN: Int32Array = new Int32Array(0)
 const NO_LOAD: Float64Array = new Float64Array(0)
@@ -197,6 +198,12 @@ export class RankView implements Candidate {
       Math.max(this.#rates.waitShare, 1) *
       this.#backlog.waitMs(this.#slot, this.#nowMs, this.prefillMs)
     )
+  }
+
+  get riskMs(): number {
+    if (!this.tracksPrefill) return 0
+    const uncached = Math.max(this.promptTokens - this.cachedTokens, 0)
+    return riskAt(this.#rates, this.#backlog, this.#slot, uncached, this.#nowMs)
   }
 
   get placeMs(): number {

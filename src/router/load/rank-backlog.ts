@@ -148,6 +148,13 @@ export class RankBacklog {
     return others + (1 - share) * behind + share * tokensMs
   }
 
+  /** By how much longer the queued prompts already take than predicted, as a share of the predicted time; 0: not late. */
+  lateness(slot: number, nowMs: number): number {
+    const lateMs = nowMs - (this.untilMs[slot] as number)
+    if (this.open[slot] === 0 || lateMs <= 0) return 0
+    return lateMs / Math.max(this.openMs[slot] as number, 1)
+  }
+
   /** Including requests without a first token. */
   requestsOn(slot: number): number {
     return (this.requests[slot] as number) + (this.otherRequests[slot] as number)

@@ -97,6 +97,18 @@ describe('RankRates', () => {
     expect(rates.perTokenMs(1)).toBe(rates.perTokenMs(20))
   })
 
+  it('a rank that is four times as slow - is known to be clearly slower after its first prompt', () => {
+    const rates = new RankRates()
+    for (let slot = 0; slot < 8; slot++) rates.join(slot)
+    for (let round = 0; round < 8; round++) {
+      for (let slot = 0; slot < 7; slot++) observe(rates, slot, 1, 20)
+    }
+    expect([rates.untried.count, rates.untried.has(7)]).toEqual([1, true])
+    observe(rates, 7, 4, 20)
+    expect(rates.untried.count).toBe(0)
+    expect(rates.ttftMs(7, 1000)).toBeGreaterThan(1.8 * rates.ttftMs(0, 1000))
+  })
+
   it('ranks that differ only by noise - get the same speed', () => {
     const rates = new RankRates()
     for (let slot = 0; slot < 4; slot++) rates.join(slot)

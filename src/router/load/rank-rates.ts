@@ -12,6 +12,7 @@ import { FadingFit, PULL } from '../rates/fading-fit.ts'
 import { PredictionError } from '../rates/prediction-error.ts'
 import { RankFactors } from '../rates/rank-factors.ts'
 import { StartingPaces } from '../rates/starting-paces.ts'
+import { UntriedRanks } from '../rates/untried-ranks.ts'
 
 const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
 /**
@@ -54,6 +55,7 @@ const START_REQUESTS = [1, 8, 32]
 const START_CONTEXTS = [0, 2000]
 
 export class RankRates {
+  readonly untried = new UntriedRanks()
   readonly #prefillOf = new RankFactors()
   readonly #stepOf = new RankFactors()
   /** Rates of the pool's average rank. */
@@ -225,6 +227,7 @@ export class RankRates {
   join(slot: number, pace: EnginePace | null = null): void {
     this.#prefillOf.join(slot)
     this.#stepOf.join(slot)
+    this.untried.join(slot, pace !== null)
     this.#starting.set(slot, pace, this.#seen > 0, (at, promptLog, stepLog) => {
       if (at !== slot) this.#compared++
       this.#prefillOf.believe(at, promptLog)
@@ -234,6 +237,7 @@ export class RankRates {
   }
 
   leave(slot: number): void {
+    this.untried.measured(slot)
     this.#starting.set(slot, null, true, () => undefined)
   }
 
@@ -318,6 +322,7 @@ export class RankRates {
    * it, and the duration `stepMs` of a decode step there.
    */
   firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
+    this.untried.measured(slot)
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
     this.#error.add(elapsedMs, this.predicts ? predicted : null)
     this.#seen++

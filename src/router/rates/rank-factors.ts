@@ -2,10 +2,13 @@
 const MIN_CAPACITY = 16
 /** Decay factor of older observations of a rank, per new observation. */
 const RANK_FADE = 0.96
-/** The prior counts as much as this many observations of the rank. */
-const SHRINK = 2
+/**
+ * The prior counts as much as this many observations of the rank: a rank that is four times as slow is known to be at
+ * least twice as slow after its first prompt.
+ */
+const SHRINK = 0.5
 /** Limit of the effect of a single observation on a rank's factor (in natural logarithms). */
-const STEP_LOG = 1
+const STEP_LOG = 2
 /** Assumed spread of single observations of one rank (in natural logarithms): only larger differences count. */
 const NOISE_LOG = 0.25
 /** After this many observations per rank, the knowledge of all ranks decays, so that a slow rank is tried again. */
