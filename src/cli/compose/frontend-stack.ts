@@ -209,11 +209,11 @@ export class FrontendStack {
       unreadable: (entry, why) =>
         this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
       discoveryAway: (why) => {
-        registry.discoveryAway(why)
+        registry.discovery.away(why)
         this.#logger.warn({ why }, 'discovery is unreachable; known workers stay in use')
       },
       discoveryBack: () => {
-        registry.discoveryBack()
+        registry.discovery.back()
         // Logged at the same level as the outage, so that a reader of the first message also sees its end.
         this.#logger.warn('discovery is reachable again')
       },

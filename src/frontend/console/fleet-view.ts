@@ -120,7 +120,7 @@ export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView
   return {
     ...facts,
     sums: { ...facts.sums },
-    discoveryFault: registry.discoveryFault?.why ?? null,
+    discoveryFault: registry.discovery.fault?.why ?? null,
     notes: registry.notes.texts,
     models: registry.models.map(modelView),
   }

@@ -75,15 +75,15 @@ export function healthReply(
   })
 }
 
-function discoveryHealth({ discoveryFault }: ModelRegistry): Record<string, unknown> {
-  if (discoveryFault === null) return {}
-  const { why, awayMs } = discoveryFault
+function discoveryHealth({ discovery: { fault } }: ModelRegistry): Record<string, unknown> {
+  if (fault === null) return {}
+  const { why, awayMs } = fault
   return { discovery: { state: 'away', away_seconds: Math.round(awayMs / 1000), reason: why } }
 }
 
-function discoveryWarnings({ discoveryFault }: ModelRegistry): readonly string[] {
-  if (discoveryFault === null) return []
-  const { why, awayMs } = discoveryFault
+function discoveryWarnings({ discovery: { fault } }: ModelRegistry): readonly string[] {
+  if (fault === null) return []
+  const { why, awayMs } = fault
   const seconds = Math.round(awayMs / 1000)
   return [`discovery has been unreachable for ${seconds} s, known workers stay in use: ${why}`]
 }

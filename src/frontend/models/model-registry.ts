@@ -12,6 +12,7 @@ import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
+import { DiscoveryState } from './discovery-state.ts'
 import { decisionsOf } from './found-decisions.ts'
 import type { FoundDecisions } from './found-decisions.ts'
 import { FirstPicture } from './first-picture.ts'
@@ -51,11 +52,6 @@ interface VersionWish {
   readonly workerId?: WorkerId | undefined
 }
 
-interface DiscoveryFault {
-  readonly why: string
-  readonly sinceMs: number
-}
-
 export class ModelRegistry implements FleetObserver {
   readonly #options: ModelRegistryOptions
   readonly #links: WorkerLinks
@@ -64,12 +60,12 @@ export class ModelRegistry implements FleetObserver {
   #toldConflicts = new Set<string>()
   /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
+  readonly discovery: DiscoveryState
   readonly firstPicture = new FirstPicture()
   readonly notes = new FleetNotes()
   /** Including refused workers. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
   #hadWorker = false
-  #discoveryFault: DiscoveryFault | null = null
 
   constructor(options: ModelRegistryOptions) {
     this.#options = options
@@ -77,6 +73,7 @@ export class ModelRegistry implements FleetObserver {
     this.#observer = options.fleetObserver ?? (() => undefined)
     this.#names = new ModelNames(options.clock, options.modelForgetMs)
     this.parked = new ParkedWorkers()
+    this.discovery = new DiscoveryState(options.clock)
   }
 
   workerJoined(card: WorkerCard): void {
@@ -150,23 +147,6 @@ export class ModelRegistry implements FleetObserver {
   fleetFound(): void {
     const cards = this.models.flatMap((model) => model.cards)
     this.firstPicture.found(cards.map(({ workerId }) => workerId))
-  }
-
-  /** Discovery is unreachable: workers that join or leave now are not noticed. */
-  discoveryAway(why: string): void {
-    const sinceMs = this.#discoveryFault?.sinceMs ?? this.#options.clock.nowMs()
-    this.#discoveryFault = { why, sinceMs }
-  }
-
-  discoveryBack(): void {
-    this.#discoveryFault = null
-  }
-
-  /** Null: discovery is reachable. */
-  get discoveryFault(): { readonly why: string; readonly awayMs: number } | null {
-    if (this.#discoveryFault === null) return null
-    const { why, sinceMs } = this.#discoveryFault
-    return { why, awayMs: this.#options.clock.nowMs() - sinceMs }
   }
 
   kvEvents: FleetObserver['kvEvents'] = (workerId, batch) => {
