@@ -199,7 +199,8 @@ export class FileWatch implements DiscoveryWatch {
       return
     }
     const isValid = this.#renewals.see(workerId, entry.mtimeMs, performance.now())
-    if (!isValid && !(await this.#freezes())) {
+    // An entry that has expired does not return because others cannot be renewed.
+    if (!isValid && !(this.#entries.has(workerId) && (await this.#freezes()))) {
       this.#entries.delete(workerId)
       this.#diff.gone(workerId, 'expired')
       await this.#sweep(workerId)
@@ -213,20 +214,16 @@ export class FileWatch implements DiscoveryWatch {
   async #sweep(workerId: WorkerId): Promise<void> {
     const { folder, ttlMs } = this.#options
     if (this.#renewals.ageMs(workerId, performance.now()) < LITTER_TTLS * ttlMs) return
-    this.#renewals.forget(workerId)
-    await remove(entryPath(folder, workerId))
+    if (await remove(entryPath(folder, workerId))) this.#renewals.forget(workerId)
   }
 
-  /**
-   * True if the file system is read-only: no worker can renew its entry, so all are granted another time to live. If
-   * some entry is renewed all the same, the file system is read-only for this process only.
-   */
+  /** True if the file system is read-only: no worker can renew its entry, so all are granted another time to live. */
   async #freezes(): Promise<boolean> {
     const { folder, ttlMs } = this.#options
     if (!(await isReadOnly(folder)) || this.#closed) return false
     const nowMs = performance.now()
-    if (this.#renewals.youngestMs(nowMs) < ttlMs / 2) return this.#isFrozen
-    this.#renewals.grant(nowMs)
+    if (this.#isWritten(nowMs)) return this.#isFrozen
+    this.#renewals.grant(nowMs, this.#entries.keys())
     if (this.#isFrozen) return true
     this.#isFrozen = true
     this.#observer.discoveryAway?.(`the folder ${folder} is read-only: workers cannot renew`)
@@ -234,10 +231,16 @@ export class FileWatch implements DiscoveryWatch {
   }
 
   async #checkThaw(): Promise<void> {
-    if ((await isReadOnly(this.#options.folder)) || this.#closed) return
+    const isWritten = this.#isWritten(performance.now())
+    if ((!isWritten && (await isReadOnly(this.#options.folder))) || this.#closed) return
     this.#isFrozen = false
-    this.#renewals.grant(performance.now())
+    this.#renewals.grant(performance.now(), this.#entries.keys())
     if (!this.#isAway) this.#observer.discoveryBack?.()
+  }
+
+  /** Workers renew their entries. If the file system is read-only all the same, it is so for this process only. */
+  #isWritten(nowMs: number): boolean {
+    return this.#renewals.quietMs(nowMs) < this.#options.ttlMs / 2
   }
 
   /** `isThere`: the entry exists but cannot be read at the moment. */
@@ -280,9 +283,12 @@ export class FileWatch implements DiscoveryWatch {
   }
 }
 
-/** An entry that this process may not delete is ignored as long as it is there. */
-async function remove(path: string): Promise<void> {
-  await rm(path, { force: true }).catch(() => undefined)
+/** False: this process may not delete it. Such an entry is ignored as long as it is there. */
+async function remove(path: string): Promise<boolean> {
+  return await rm(path, { force: true }).then(
+    () => true,
+    () => false,
+  )
 }
 
 async function isReadOnly(folder: string): Promise<boolean> {

@@ -1,6 +1,7 @@
 /** The folder of a fleet: replaced, read-only, unusable, on a full disk. */
 import { randomUUID } from 'node:crypto'
 import { spawnSync } from 'node:child_process'
+import { utimesSync } from 'node:fs'
 import { chmod, mkdir, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +18,14 @@ import { until } from '../../test/until.ts'
 import { encodeCardFile } from './card-file.ts'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 
+/** Short, so that an entry is soon litter. */
+const TTL_MS = 100
+/** After this many times to live an expired entry is deleted. */
+const LITTER_TTLS = 100
+
 endDiscoveriesAfterEach()
+
+const mount = (...args: string[]): boolean => spawnSync('mount', args).status === 0
 
 describe('FileDiscovery - something else takes the place of the folder', () => {
   it.each<[string, (folder: string) => Promise<void>, RegExp]>([
@@ -45,8 +53,6 @@ describe('FileDiscovery - something else takes the place of the folder', () => {
 })
 
 describe('FileDiscovery - a file system that becomes read-only', () => {
-  const mount = (...args: string[]): boolean => spawnSync('mount', args).status === 0
-
   it('no worker can renew - known workers stay, and both sides report it', async ({ skip }) => {
     const folder = await temporaryFolder()
     if (!mount('-t', 'tmpfs', 'baton-test', folder)) skip('a tmpfs cannot be mounted here')
@@ -87,7 +93,62 @@ describe('FileDiscovery - a file system that becomes read-only', () => {
     await record.until('left 3 expired')
     expect(record.told.filter((line) => /\b[12]\b/.test(line))).toEqual(['joined 1'])
   })
+
+  it('a watcher that may only read, and workers that pause - it is away until one renews again, and silent ones expire', async ({
+    skip,
+  }) => {
+    const { view, write, renew } = await readOnlyView(skip)
+    await write(1)
+    const record = new DiscoveryRecord()
+    const watch = await discoveryOf(view, { ttlMs: 300 }).watch(record)
+    await record.until('away')
+    await write(2)
+    await record.until('back')
+    renew(1)
+    await record.until('left 2 expired')
+    expect([...watch.cards.keys()]).toEqual(['1'])
+  })
+
+  it('a watcher that may only read, and an entry that it cannot delete - does not join again', async ({
+    skip,
+  }) => {
+    const { view, write, renew } = await readOnlyView(skip)
+    await write(1)
+    renew(1)
+    await write(2)
+    const record = new DiscoveryRecord()
+    const watch = await discoveryOf(view, { ttlMs: TTL_MS, pollMs: 10 }).watch(record)
+    await record.until('left 2 expired')
+    // From before the first attempt to delete it until after the second one would come.
+    const startMs = performance.now()
+    const passed = async (ttls: number): Promise<void> =>
+      await until(`${ttls} times to live pass`, () => performance.now() > startMs + ttls * TTL_MS)
+    await passed(LITTER_TTLS / 2)
+    record.told.length = 0
+    await passed(LITTER_TTLS + 20)
+    expect(record.told.filter((line) => line.endsWith(' 2'))).toEqual([])
+    expect(watch.cards.has('2')).toBe(false)
+  })
 })
+
+/** A folder, and a view of it that is read-only; its entries are those of workers on other machines. */
+async function readOnlyView(skip: (why: string) => void) {
+  const [folder, view] = [await temporaryFolder(), await temporaryFolder()]
+  if (!mount('--bind', folder, view)) skip('a folder cannot be mounted here')
+  atEnd(async () => void spawnSync('umount', ['-l', view]))
+  mount('-o', 'remount,ro,bind', view)
+  const pathOf = (id: number): string => join(folder, `${id}.json`)
+  return {
+    view,
+    write: (id: number): Promise<void> =>
+      writeFile(pathOf(id), encodeCardFile({ card: sampleCard(id), machine: 'elsewhere' })),
+    renew: (id: number): void => {
+      let beats = 0
+      const beat = setInterval(() => utimesSync(pathOf(id), 1, ++beats), 10)
+      atEnd(async () => clearInterval(beat))
+    },
+  }
+}
 
 describe('FileDiscovery - unusable folders', () => {
   it.each([

@@ -14,10 +14,13 @@ export class Renewals {
   readonly #ttlMs: number
   readonly #seen = new Map<string, Renewal>()
   #lookedAtMs: number
+  /** When any entry was last seen for the first time or renewed. */
+  #renewedAtMs: number
 
   constructor(ttlMs: number, nowMs: number) {
     this.#ttlMs = ttlMs
     this.#lookedAtMs = nowMs
+    this.#renewedAtMs = nowMs
   }
 
   /**
@@ -28,6 +31,7 @@ export class Renewals {
     const missedMs = nowMs - this.#lookedAtMs
     this.#lookedAtMs = nowMs
     if (missedMs < this.#ttlMs / 2) return
+    this.#renewedAtMs += missedMs
     for (const [key, { mark, changedAtMs }] of this.#seen) {
       this.#seen.set(key, { mark, changedAtMs: changedAtMs + missedMs })
     }
@@ -37,6 +41,7 @@ export class Renewals {
   see(key: string, mark: string | number, nowMs: number): boolean {
     const known = this.#seen.get(key)
     if (known === undefined || known.mark !== mark) {
+      this.#renewedAtMs = Math.max(this.#renewedAtMs, nowMs)
       this.#seen.set(key, { mark, changedAtMs: Math.max(nowMs, known?.changedAtMs ?? nowMs) })
       return true
     }
@@ -49,9 +54,12 @@ export class Renewals {
     return known !== undefined && nowMs - known.changedAtMs <= this.#ttlMs
   }
 
-  /** Gives every entry a full time to live from now on, because renewals could not be seen for a while. */
-  grant(nowMs: number): void {
-    for (const [key, { mark }] of this.#seen) this.#seen.set(key, { mark, changedAtMs: nowMs })
+  /** Gives these entries a full time to live from now on, because renewals could not be seen for a while. */
+  grant(nowMs: number, keys: Iterable<string> = this.#seen.keys()): void {
+    for (const key of [...keys]) {
+      const known = this.#seen.get(key)
+      if (known !== undefined) this.#seen.set(key, { mark: known.mark, changedAtMs: nowMs })
+    }
   }
 
   /** Milliseconds since the last renewal that was seen. */
@@ -59,13 +67,9 @@ export class Renewals {
     return nowMs - (this.#seen.get(key)?.changedAtMs ?? nowMs)
   }
 
-  /** Milliseconds since any entry was renewed. */
-  youngestMs(nowMs: number): number {
-    let youngest = Infinity
-    for (const { changedAtMs } of this.#seen.values()) {
-      youngest = Math.min(youngest, nowMs - changedAtMs)
-    }
-    return youngest
+  /** Milliseconds since any entry appeared or was renewed; a granted time is no renewal. */
+  quietMs(nowMs: number): number {
+    return nowMs - this.#renewedAtMs
   }
 
   forget(key: string): void {
