@@ -100,7 +100,7 @@ describe('code blocks of the docs without `no-run`', () => {
   async function filledIn(line: string, ids: Record<string, string>): Promise<string> {
     const here = line
       .replace(/(http:\/\/127\.0\.0\.1|localhost):8000/, server.url)
-      .replace('file:/srv/baton/fleet', fleet)
+      .replace('file:/srv/baton/fleet', `'${fleet}'`)
       .replace(/^baton doctor$/, `baton doctor --url ${server.url}`)
       .replace(/\brequests=\d+/, `requests=${REQUESTS}`)
       .replace(/--requests \d+/, `--requests ${REQUESTS}`)

@@ -83,8 +83,8 @@ describe('baton top and baton doctor', () => {
   })
 
   it.each([
-    ['doctor', /FAIL +fleet +the discovery folder \S+typo does not exist\n +→ correct the path/],
-    ['top', /^baton: the discovery folder \S+typo does not exist: correct the path, .*\n$/],
+    ['doctor', /FAIL +fleet +the discovery folder [^\n]+typo does not exist\n +→ correct the path/],
+    ['top', /^baton: the discovery folder [^\n]+typo does not exist: correct the path, .*\n$/],
   ])(
     '%s with a discovery folder that does not exist - names it and does not create it',
     async (command, text) => {

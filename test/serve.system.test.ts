@@ -220,7 +220,12 @@ describe('baton - invalid arguments print one line and set the exit code', () =>
     ['a flag of another command', ['worker', '--prefill', '2'], 2, '--prefill'],
     ['a flag of the other engine', ['serve', '--engine', 'sim', '--gpu', 'auto'], 2, '--gpu'],
     ['no address of a server', ['chat', '--url', 'somewhere'], 2, 'somewhere'],
-    ['a fleet in a file', ['frontend', '--discovery-dir', 'package.json'], 2, 'package.json'],
+    [
+      'a fleet in a file',
+      ['frontend', '--port', '0', '--discovery-dir', 'package.json'],
+      2,
+      'package.json',
+    ],
     ['no discovery', ['frontend'], 2, '--discovery is missing'],
     ['a missing model', ['serve', '--port', '0', '--model', 'no-such.gguf'], 1, 'no-such.gguf'],
   ])('%s', async (_what, args, exitCode, named) => {

@@ -76,7 +76,8 @@ describe('baton serve --engine sim --sim-args', () => {
     ['{"aic_system":"h200_sxm"}', '--sim-args: aic_system must be left out: AI Configurator'],
     ['{"worker_type":"agg"}', 'worker_type agg contradicts --mode prefill'],
   ])('%s - is refused in one line before any worker serves', async (args, line) => {
-    const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', '--sim-args', args])
+    const sim = ['--engine', 'sim', '--sim-args', args]
+    const { exitCode, printed } = await runBaton(['serve', '--port', '0', ...sim])
     expect(printed).toContain(line)
     expect(printed.trim().split('\n')).toHaveLength(1)
     expect(exitCode).toBe(2)

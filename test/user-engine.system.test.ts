@@ -133,7 +133,7 @@ describe('baton serve --engine ./mine.js', () => {
     [['--engine', './x.js', '--threads', '2'], /--threads has no effect with --engine \.\/x\.js/],
     [['--engine', './x.js', '--engine-args', '[1]'], /--engine-args is invalid/],
   ])('%j - is refused', async (args, said) => {
-    const { printed, exitCode } = await batons.run(['serve', ...args])
+    const { printed, exitCode } = await batons.run(['serve', '--port', '0', ...args])
     expect(printed).toMatch(said)
     expect(exitCode).not.toBe(0)
   })
