@@ -11,13 +11,15 @@ import { until } from './until.ts'
 
 const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const EXAMPLE = fileURLToPath(new URL('../examples/router.yaml', import.meta.url))
+/** Costs of time would depend on how fast a worker happened to answer. */
+const BLOCKS = ['--router-cost', 'blocks']
 const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))
 const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
 let server: RunningServer
 
 beforeAll(async () => {
   const fleet = ['--aggregated', '2', '--discovery-dir', folder]
-  server = await startServer(['--engine', 'sim', '--sim-speedup', '0', ...fleet])
+  server = await startServer(['--engine', 'sim', '--sim-speedup', '0', ...fleet, ...BLOCKS])
   ends.push(() => server.stop())
 })
 
@@ -29,7 +31,7 @@ afterAll(async () => {
 async function startFrontend(...args: string[]): Promise<string> {
   const child = spawn(
     process.execPath,
-    [MAIN, 'frontend', '--discovery-dir', folder, '--port', '0', ...args],
+    [MAIN, 'frontend', '--discovery-dir', folder, '--port', '0', ...BLOCKS, ...args],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   )
   ends.push(() => child.kill('SIGKILL'))

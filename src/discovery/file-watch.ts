@@ -219,7 +219,7 @@ export class FileWatch implements DiscoveryWatch {
 
   /** True if the file system is read-only: no worker can renew its entry, so all are granted another time to live. */
   async #freezes(): Promise<boolean> {
-    const { folder, ttlMs } = this.#options
+    const { folder } = this.#options
     if (!(await isReadOnly(folder)) || this.#closed) return false
     const nowMs = performance.now()
     if (this.#isWritten(nowMs)) return this.#isFrozen

@@ -56,7 +56,7 @@ export class Renewals {
 
   /** Gives these entries a full time to live from now on, because renewals could not be seen for a while. */
   grant(nowMs: number, keys: Iterable<string> = this.#seen.keys()): void {
-    for (const key of [...keys]) {
+    for (const key of keys) {
       const known = this.#seen.get(key)
       if (known !== undefined) this.#seen.set(key, { mark: known.mark, changedAtMs: nowMs })
     }

@@ -160,7 +160,8 @@ describe('baton serve --upstream', () => {
       await vllm(() => responseOf('vllm', 'cmpl_stream')),
       await vllm(() => responseOf('vllm', 'cmpl_stream')),
     ]
-    const server = await gateway(`${a.url},${b.url}`)
+    // Costs of time would depend on how fast these servers happened to answer.
+    const server = await gateway(`${a.url},${b.url}`, '--router-cost', 'blocks')
     const asked = ({ seen }: FakeServer): number =>
       seen.filter(({ path }) => path === '/v1/completions').length
     for (const word of ['bear', 'wolf', 'hare']) {
@@ -198,7 +199,7 @@ describe('baton serve --upstream', () => {
     const engine = await fake({ ...VLLM, 'GET /metrics': Buffer.from(head + body) }, ({ path }) =>
       path === '/v1/completions' ? responseOf('vllm', 'cmpl_stream') : undefined,
     )
-    const server = await gateway(engine.url)
+    const server = await gateway(engine.url, '--router-cost', 'blocks')
     const ranksOf = async (word: string): Promise<Set<string | undefined>> => {
       const before = engine.seen.length
       const content = `${word} and fox. `.repeat(60)
