@@ -11,6 +11,7 @@ import type { BlockArena } from './block-arena.ts'
 import { bitsBetween } from './block-set.ts'
 import { FIRST_PAGE, PARENT, RUN_STRIDE } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
+import { KeyedLists } from '../words/keyed-lists.ts'
 
 const DETACHED = -1
 /** No block: the start of a chain. */
@@ -18,13 +19,15 @@ export const NOWHERE = -1
 /** A loose block; if it is a run's parent, its hash is stored here. */
 export const LOOSE = -2
 
+/** Positions are not negative. */
+const looseKey = (low: number): number => -1 - (low >>> 0)
+
 export class RunBranches {
   readonly #arena: BlockArena
   readonly #runs: RunStore
-  /** Number of runs that begin after a position, where there are any. */
-  readonly #children = new Map<number, number>()
-  /** Runs that begin after a loose block, by the low half of its hash; and both halves by run. */
-  readonly #afterLoose = new Map<number, number[]>()
+  /** Runs by the position after which they begin, or by the low half of a loose block's hash (`looseKey`). */
+  readonly #siblings = new KeyedLists()
+  /** By run that begins after a loose block: the halves of that block's hash. */
   readonly #looseHigh = new Map<number, number>()
   readonly #looseLow = new Map<number, number>()
   /** Number of runs whose predecessor is not in the index although they do not begin a chain. */
@@ -50,16 +53,14 @@ export class RunBranches {
     this.#runs.records[run * RUN_STRIDE + PARENT] = LOOSE
     this.#looseLow.set(run, low)
     this.#looseHigh.set(run, high)
-    const runs = this.#afterLoose.get(low)
-    if (runs === undefined) this.#afterLoose.set(low, [run])
-    else runs.push(run)
+    this.#siblings.add(looseKey(low), run)
   }
 
   /** Sets the block at a position as the run's predecessor. */
   attach(run: number, position: number): void {
     this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = position + 1
-    this.#children.set(position, (this.#children.get(position) ?? 0) + 1)
+    this.#siblings.add(position, run)
     this.#arena.mark(position, BRANCHED)
   }
 
@@ -85,28 +86,28 @@ export class RunBranches {
       return
     }
     const position = parent - 1
-    const left = (this.#children.get(position) ?? 0) - 1
-    if (left > 0) {
-      this.#children.set(position, left)
-      return
-    }
-    this.#children.delete(position)
-    this.#arena.unmark(position, BRANCHED)
+    if (this.#siblings.remove(position, run)) this.#arena.unmark(position, BRANCHED)
   }
 
   #leaveLoose(run: number): void {
-    const low = this.#looseLow.get(run) as number
+    this.#siblings.remove(looseKey(this.#looseLow.get(run) as number), run)
     this.#looseLow.delete(run)
     this.#looseHigh.delete(run)
-    const rest = (this.#afterLoose.get(low) ?? []).filter((other) => other !== run)
-    if (rest.length === 0) this.#afterLoose.delete(low)
-    else this.#afterLoose.set(low, rest)
   }
 
   /** The runs that begin after a loose block (signed halves). */
   after(low: number, high: number): number[] {
-    const runs = this.#afterLoose.get(low) ?? []
-    return runs.filter((run) => this.#looseHigh.get(run) === high)
+    const runs: number[] = []
+    let run = this.#siblings.firstOf(looseKey(low))
+    for (; run >= 0; run = this.#siblings.after(run)) {
+      if (this.#looseHigh.get(run) === high) runs.push(run)
+    }
+    return runs
+  }
+
+  /** The block at a position has become loose (signed halves of its hash). */
+  becameLoose(position: number, low: number, high: number): void {
+    for (let run; (run = this.#siblings.firstOf(position)) >= 0;) this.attachLoose(run, low, high)
   }
 
   /** A loose block has been moved into a run, to this position. */
@@ -129,16 +130,11 @@ export class RunBranches {
     return false
   }
 
-  /**
-   * The blocks at positions [from, to) are removed: detaches the runs that begin after them. Rare, so it may scan all
-   * runs.
-   */
+  /** The blocks at positions [from, to) are removed: detaches the runs that begin after them. */
   drop(from: number, to: number): void {
     if (!this.isBranched(from, to)) return
-    for (let run = 0; run < this.#runs.top; run++) {
-      if (this.#runs.isFree(run)) continue
-      const parent = this.#runs.records[run * RUN_STRIDE + PARENT] as number
-      if (parent > from && parent <= to) this.detach(run)
+    for (let position = from; position < to; position++) {
+      for (let run; (run = this.#siblings.firstOf(position)) >= 0;) this.detach(run)
     }
   }
 

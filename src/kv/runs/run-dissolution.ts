@@ -7,11 +7,11 @@
  */
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
-import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { BRANCHED, NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { RUN_BLOCKS_MIN } from './run-placement.ts'
-import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
+import { COUNT, END, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
 /** A run with more holders is not dissolved: every block would need a list of all of them. */
 const HOLDERS_MAX = 4
@@ -78,7 +78,7 @@ export class RunDissolution {
     const count = (runs.records[record + END] as number) - from
     this.#read(run, from, count)
     for (let k = 0; k < holders; k++) this.#addHolding(run, k, from, count)
-    this.#takeBranches(run, from)
+    this.#takeBranches(run, from, count)
     if (from === runs.records[record + START]) {
       this.#holdings.dropRun(run)
       this.#rest = Math.min(this.#rest + REST_SHARE * count, REST_SHARE * this.#loose.count)
@@ -130,20 +130,19 @@ export class RunDissolution {
   }
 
   /** The runs that branch off this one from an offset on now begin after loose blocks. */
-  #takeBranches(run: number, from: number): void {
-    const { arena, branches, runs } = this.#blocks
+  #takeBranches(run: number, from: number, count: number): void {
+    const { arena, branches, reader, runs } = this.#blocks
     if (!branches.isRunBranched(run)) return
-    for (let child = 0; child < runs.top; child++) {
-      if (runs.isFree(child)) continue
-      const position = (runs.records[child * RUN_STRIDE + PARENT] as number) - 1
-      if (position < 0 || arena.runOf(position) !== run) continue
-      const i = arena.offsetOf(position) - from
-      if (i < 0) continue
+    let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
+    for (let i = 0; i < count; i++) {
+      const position = reader.positionNear(page, from + i)
+      page = position >> PAGE_BITS
+      if (!arena.isMarked(position, BRANCHED)) continue
       const low = (this.#hashes[2 * i] as number) | 0
       const high = (this.#hashes[2 * i + 1] as number) | 0
       if (!this.#loose.lookup(low, high)) continue
       this.#loose.isFollowed = true
-      branches.attachLoose(child, low, high)
+      branches.becameLoose(position, low, high)
     }
   }
 }

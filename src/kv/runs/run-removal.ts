@@ -17,10 +17,11 @@ import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
 
-/** Number of blocks in runs that one event may dissolve; the run in progress is always finished. */
+/** Number of blocks in runs with holes that one event may dissolve; the run in progress is always finished. */
 const DISSOLVED_MAX = 1 << 12
-/** Alternatively an eighth (2⁻³) of the blocks that it had to scan. */
+/** Of other runs an eighth (2⁻³) of the blocks that it had to scan, but at most so many: they take milliseconds. */
 const SEARCHED_SHARE = 3
+const SHARE_MAX = 1 << 14
 
 export class RunRemoval {
   readonly #blocks: RunBlocks
@@ -149,8 +150,8 @@ export class RunRemoval {
     if (!this.#wasSearched) return
     this.#wasSearched = false
     // Each search makes the next one shorter by dissolving a share of what it scanned.
-    const share = Math.max(left, this.#search.lastScanned >> SEARCHED_SHARE)
-    this.#dissolution.dissolveRuns(holder, share)
+    const share = Math.min(SHARE_MAX, this.#search.lastScanned >> SEARCHED_SHARE)
+    this.#dissolution.dissolveRuns(holder, Math.max(left, share))
   }
 
   /** Removes the block at a position and its neighbours that are wanted. */
@@ -186,7 +187,7 @@ export class RunRemoval {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
     } else {
       if (this.#holed.at(-1) !== run) this.#holed.push(run)
-      this.#wasSearched ||= this.#isSearching && this.#blocks.isSparse(run)
+      this.#wasSearched ||= this.#isSearching
     }
     this.#holdings.cut(run, holder, k, from, to)
   }
