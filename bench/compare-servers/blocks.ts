@@ -106,7 +106,9 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
   waiting: async () => {
     // A worker of the simulated engine computes 1,024 at once; a slow one returns few tokens meanwhile.
     const workers = ['--aggregated', '3', '--sim-speedup', '0.2']
-    const targets = [await startBaton('aggregated', true, workers), await startBare()]
+    // Otherwise the young generation grows to 32 MB meanwhile, which is no memory of the streams.
+    const bare = await startBare(['--max-semi-space-size=1'])
+    const targets = [await startBaton('aggregated', true, workers), bare]
     const kilobytes = new Map<Target, number>()
     for (const target of targets)
       kilobytes.set(target, await kilobytesPerWaitingStream(target, WAITING_STREAMS))

@@ -13,13 +13,15 @@ import { bodyOf } from '../load/workloads.ts'
 
 /** Opened at once; then the next batch. */
 const BATCH = 100
+/** With these Baton's young generation reaches its full size. */
+const FIRST_STREAMS = 500
 const SETTLE_MS = 8_000
 const LOOK_EVERY_MS = 500
 
 /** kB of the frontend's resident set for each of `count` streams that have started and wait for their next token. */
 export async function kilobytesPerWaitingStream(target: Target, count: number): Promise<number> {
   // The first streams are not counted, because code, kernel buffers and spare heap pages are allocated with them.
-  const first = await openStreams(target, BATCH)
+  const first = await openStreams(target, FIRST_STREAMS)
   const before = await settledMegabytes(target)
   const streams = await openStreams(target, count)
   const after = await settledMegabytes(target)

@@ -103,8 +103,8 @@ export function printRow(row: Row): void {
 }
 
 /** The baseline: a bare node:http server that writes the same bytes and does nothing else. */
-export function startBareServer(): Promise<RunningServer> {
-  return startPrinter([BARE_SERVER, '6'])
+export function startBareServer(nodeArgs: readonly string[] = []): Promise<RunningServer> {
+  return startPrinter([...nodeArgs, BARE_SERVER, '6'])
 }
 
 /** The same, with `workers` processes that send each token, one every `itlMs` per stream. */

@@ -53,8 +53,8 @@ export async function startBaton(
 /** The pace of the simulated engine with 100 streams per worker. */
 const ENGINE_ITL_MS = 16
 
-export function startBare(): Promise<Target> {
-  return bareTarget('bare server', startBareServer)
+export function startBare(nodeArgs: readonly string[] = []): Promise<Target> {
+  return bareTarget('bare server', () => startBareServer(nodeArgs))
 }
 
 /** Sends tokens at the engine's pace, with its own workers. */
