@@ -25,6 +25,8 @@ import type { Selection } from '../decide/selection.ts'
 /** After one of these errors the worker is fenced for a while: it did not respond, or is shutting down. */
 const FENCING: ReadonlySet<ErrorCode> = new Set([
   'transport.cannot_connect',
+  'transport.unauthenticated',
+  'transport.tls_failed',
   'transport.disconnected',
   'transport.connection_timeout',
   'backend.engine_shutdown',

@@ -72,10 +72,14 @@ describe('WorkerRouter: load', () => {
     expect([sink.ends, sink.tokens.length]).toEqual([1, 0])
   })
 
-  it('an unreachable worker - is excluded until its next report', () => {
+  it.each([
+    'transport.cannot_connect',
+    'transport.unauthenticated',
+    'transport.tls_failed',
+  ] as const)('an unreachable worker, %s - is excluded until its next report', (code) => {
     const { plane, router, send } = build({ mode: 'round-robin' }, 2)
     send()
-    plane.call(0).fail('transport.cannot_connect')
+    plane.call(0).fail(code)
     for (let i = 0; i < 3; i++) send()
     expect(plane.calls.slice(1).map(({ workerId }) => workerId)).toEqual(['2', '2', '2'])
     router.workerJoined(card(1))
