@@ -1,6 +1,8 @@
 import { pino } from 'pino'
 import { expect, it } from 'vitest'
+import { BatonError } from '../../base/index.ts'
 import type { ErrorValue } from '../../base/index.ts'
+import { withEngineAnswer } from '../../request/index.ts'
 import type { WorkerEvent } from '../../worker/index.ts'
 import { workerLog } from './worker-log.ts'
 
@@ -19,6 +21,15 @@ it('the log of a worker - does not contain what an engine quotes of a refused re
   const message = "the engine refused the request: [{'loc': 'x', 'input': {'prompt': 'a secret'}}]"
   const line = lineOf({ code: 'backend.invalid_argument', message })
   expect(line).toContain('the engine refused the request')
+  expect(line).not.toContain('secret')
+})
+
+it('the log of a worker - does not contain the answer of an engine that failed', () => {
+  const failed = new BatonError('backend.engine_shutdown', 'the engine failed')
+  const answer = { status: 500, headers: {}, body: '{"error":"cannot parse: a secret"}' }
+  const line = lineOf(withEngineAnswer(failed, answer).toValue())
+  expect(line).toContain('the engine failed')
+  expect(line).toContain('500')
   expect(line).not.toContain('secret')
 })
 

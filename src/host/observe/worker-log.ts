@@ -63,8 +63,15 @@ function loggedFacts(facts: object & Partial<Record<'times' | 'error', unknown>>
   return {
     ...facts,
     ...('times' in facts ? { times: undefined } : {}),
-    ...(error === undefined ? {} : { error: { ...error, message: loggedMessage(error) } }),
+    ...(error === undefined ? {} : { error: loggedError(error) }),
   }
+}
+
+/** Without the answer of an engine that failed, which may quote its prompt. */
+function loggedError(error: ErrorValue): ErrorValue {
+  const { answerBody, ...data } = error.data ?? {}
+  const rest = answerBody === undefined ? {} : { data }
+  return { ...error, ...rest, message: loggedMessage(error) }
 }
 
 function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
