@@ -1,5 +1,6 @@
 /** A fleet of processes with discovery over a real nats-server. */
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { FaultyProxy } from '../faulty-proxy.ts'
 import { startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
@@ -19,12 +20,14 @@ async function startWorker(url: string): Promise<RunningBaton> {
 }
 
 async function startFrontend(url: string): Promise<RunningBaton & { readonly url: string }> {
-  const baton = await start(['frontend', '--port', '0'], /http:\/\/[\d.]+:\d+/, url)
+  const args = ['frontend', '--port', '0', '--log-level', 'info']
+  const baton = await start(args, /http:\/\/[\d.]+:\d+/, url)
   return { ...baton, url: /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? '' }
 }
 
 interface Health {
   readonly status: string
+  readonly warnings: readonly string[]
   readonly discovery?: { readonly state: string }
   readonly models: readonly { readonly workers: readonly { readonly pid: number }[] }[]
 }
@@ -49,6 +52,29 @@ async function statusOf(url: string): Promise<number> {
 }
 
 describe.skipIf(NATS_VERSION === null)('a fleet over NATS', () => {
+  it('a worker that loses NATS - stays in use while it answers its frontends; /health says so', async () => {
+    const server = await NatsServer.start()
+    onTestFinished(() => server.close())
+    const proxy = await FaultyProxy.start(server.port)
+    onTestFinished(() => proxy.close())
+    const worker = await startWorker(`nats://127.0.0.1:${proxy.port}`)
+    const { url, printed } = await startFrontend(server.url)
+    await expect.poll(() => statusOf(url)).toBe(200)
+    proxy.cut()
+    const warnings = async (): Promise<string> => (await healthOf(url)).warnings.join()
+    await expect.poll(warnings).toContain('cannot reach discovery but answers')
+    expect(await statusOf(url)).toBe(200)
+    expect(printed()).not.toContain('worker is gone')
+    proxy.mend()
+    await expect.poll(warnings).toBe('')
+    proxy.cut()
+    await expect.poll(warnings).toContain('cannot reach discovery but answers')
+    // A worker that hangs is given up.
+    worker.process.kill('SIGSTOP')
+    await expect.poll(() => pidsOf(url)).toEqual([])
+    expect(printed()).toContain('worker is gone: expired')
+  })
+
   it('two frontends, two workers - keep serving while the server restarts; only /health shows it', async () => {
     const server = await NatsServer.start('authorization { user: baton, password: hush }')
     onTestFinished(() => server.close())

@@ -24,7 +24,7 @@ import {
 import type { FrontendSiblings, Traces } from '../../host/index.ts'
 import { HttpServer } from '../../network/index.ts'
 import { osClock, osRandom } from '../../os/index.ts'
-import type { Discovery, DiscoveryWatch } from '../../discovery/index.ts'
+import type { Discovery, DiscoveryWatch, LeaveReason } from '../../discovery/index.ts'
 import type { FleetReports } from '../../network/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
@@ -34,6 +34,7 @@ import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { RoleKeeper } from './role-keeper.ts'
 import { ConnectedWorkers } from './connected-workers.ts'
+import { SilentWorkers } from './silent-workers.ts'
 import { TextLoader } from './text-loader.ts'
 import { PeerSharing } from '../peers/peer-sharing.ts'
 import { SiblingAnswers } from '../peers/sibling-answers.ts'
@@ -80,6 +81,11 @@ export class FrontendStack {
   readonly #sharesPort: boolean
   readonly #traces: Traces | null
   readonly #sharing = new PeerSharing()
+  readonly #silent = new SilentWorkers({
+    answers: (workerId, withinMs) => this.planes.answers(workerId, withinMs),
+    onLeft: (workerId, reason) => this.#left(workerId, reason),
+    onChanged: (workerId, isSilent) => this.#tellSilent(workerId, isSilent),
+  })
   readonly #roles: RoleKeeper | null
   readonly #siblings: FrontendSiblings | null
   readonly #open: (head: HttpHead) => OpenRequest
@@ -199,13 +205,11 @@ export class FrontendStack {
     const { registry } = this.#frontend
     registry.firstPicture.look()
     this.#watch = await this.#discovery.watch({
-      joined: (card) => registry.workerJoined(card),
-      left: (workerId, reason) => {
-        // The router learns of it first, so that requests which the plane fails now are not retried on the same
-        // worker.
-        registry.workerLeft(workerId, reason)
-        this.planes.workerLeft(workerId, reason)
+      joined: (card) => {
+        this.#silent.joined(card.workerId)
+        registry.workerJoined(card)
       },
+      left: (workerId, reason) => this.#silent.left(workerId, reason),
       unreadable: (entry, why) =>
         this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
       discoveryAway: (why) => {
@@ -229,6 +233,18 @@ export class FrontendStack {
       (topic, err) =>
         this.#logger.warn({ topic, err }, 'an invalid message of another frontend was ignored'),
     )
+  }
+
+  #left(workerId: WorkerId, reason: LeaveReason): void {
+    // The router learns of it first, so that requests which the plane fails now are not retried on the same worker.
+    this.#frontend.registry.workerLeft(workerId, reason)
+    this.planes.workerLeft(workerId, reason)
+  }
+
+  #tellSilent(workerId: WorkerId, isSilent: boolean): void {
+    const text = `worker ${workerId} cannot reach discovery but answers; it stays in use, and new frontends do not find it`
+    this.note(`silent ${workerId}`, isSilent ? text : null)
+    if (isSilent) this.#logger.warn({ workerId }, 'a worker cannot reach discovery but answers')
   }
 
   /**
@@ -273,12 +289,14 @@ export class FrontendStack {
   cutOff(): void {
     // The temporary discovery folder of `baton serve` is removed next, so discovery is closed now.
     this.#watch?.close()
+    this.#silent.close()
     this.#frontend.cutOff()
   }
 
   async close(): Promise<void> {
     this.#isOver = true
     this.#watch?.close()
+    this.#silent.close()
     // Batches are stopped first because their requests need the workers.
     await this.#frontend.stopBatches()
     await this.#http?.close(0)

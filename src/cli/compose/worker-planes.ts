@@ -79,6 +79,11 @@ export class WorkerPlanes {
     }
   }
 
+  /** Resolves after `withinMs`: true if the worker has given a sign of life over its connection. */
+  async answers(workerId: WorkerId, withinMs: number): Promise<boolean> {
+    return (await this.#tcp?.answers(workerId, withinMs)) ?? false
+  }
+
   /** Discovery has lost the worker. */
   workerLeft(workerId: WorkerId, reason: string): void {
     this.#tcp?.workerLeft(workerId, reason)

@@ -22,7 +22,9 @@ export function fleetChecks(fleet: FleetView): readonly Finding[] {
       : []),
     discoveryState(fleet),
     ...(fleet.notes ?? []).map((text) =>
-      warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect'),
+      text.startsWith('worker ')
+        ? warning('discovery', text, "the worker's log says why; check its way to discovery")
+        : warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect'),
     ),
     ...membership(fleet),
     ...versions(fleet),

@@ -276,6 +276,11 @@ export class WireSocket {
     }
   }
 
+  /** When data of the peer arrived last, by the monotonic clock. */
+  get heardAtMs(): number {
+    return this.#heardAtMs
+  }
+
   /** Sent with the next flush. */
   ping(): void {
     this.#beforeFlush()

@@ -105,6 +105,11 @@ export class TcpRequestPlane implements RequestPlane {
     return this.#links.get(workerId)?.state === 'ready'
   }
 
+  /** Resolves after `withinMs`: true if something of the worker has arrived meanwhile. */
+  async answers(workerId: WorkerId, withinMs: number): Promise<boolean> {
+    return (await this.#links.get(workerId)?.answers(withinMs)) ?? false
+  }
+
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle {
     const link = this.#links.get(workerId)
     if (link) return link.send(request, sink)

@@ -292,6 +292,16 @@ export class WorkerLink {
     reports.onConnected?.(workerId, clockOffsetMs(peer.epochMs, this.#dialledEpochMs, Date.now()))
   }
 
+  /** Asks for a sign of life; resolves after `withinMs`, at once if there is no connection. */
+  async answers(withinMs: number): Promise<boolean> {
+    const wire = this.#wire
+    if (this.#state !== 'ready' || wire === null) return false
+    const askedMs = performance.now()
+    wire.ping()
+    await new Promise((resolve) => void setTimeout(resolve, withinMs).unref())
+    return this.#wire === wire && this.#state === 'ready' && wire.heardAtMs >= askedMs
+  }
+
   #onPong(): void {
     if (this.#isCaughtUp || !this.#isReportedUp) return
     this.#isCaughtUp = true
