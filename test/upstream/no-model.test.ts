@@ -70,6 +70,8 @@ describe('a gateway without the model of its engine', () => {
   ])('%s - requests are forwarded to the engine unchanged', async (_name, root) => {
     const engine = await vllm(root)
     const { url } = await gateway([engine])
+    const health = (await (await fetch(`${url}/health`)).json()) as { warnings: string[] }
+    expect(health.warnings).toEqual([expect.stringContaining('are forwarded unchanged')])
     const body =
       '{"model":"m", "stream":true,  "unknown":1.50,"messages":[{"role":"user","content":"hi"}]}'
     expect(await post(url, '/v1/chat/completions', body)).toEqual([

@@ -209,7 +209,7 @@ class GatewayFleet {
         // These servers can transfer KV for requests in this form.
         const isDivided = found.kind === 'vllm' || found.kind === 'sglang' || hasSlots
         if (tokens?.lacksText !== true || (mode !== 'agg' && !isDivided)) throw thrown
-        tellPassThrough(spec, thrown)
+        this.#tellPassThrough(spec, thrown)
         removeTarget = this.#planes.forward.addTarget(workerId, passedOn.target)
         engine = passedOn
         worker = workerOf(passedOn)
@@ -228,11 +228,18 @@ class GatewayFleet {
         while (!isIdle()) await sleep(osClock, IDLE_POLL_MS)
       },
       stop: async () => {
+        this.#note(passedThrough(spec), null)
         removeTarget()
         // Requests that are still running there would only wait for a dead server.
         await worker.stop({ inflightMs: 0, kvTransferMs: 0 })
       },
     }
+  }
+
+  #tellPassThrough(spec: UpstreamSpec, thrown: unknown): void {
+    const text = `requests to upstream ${parseUpstreamUrl(spec.url).text} are forwarded unchanged: ${BatonError.from(thrown).message}; until this is fixed Baton's parsers, token limits and migration do not apply to them`
+    this.#note(passedThrough(spec), text)
+    console.error(`baton: ${text}`)
   }
 
   /** `why` null: the upstream answers again. */
@@ -347,10 +354,9 @@ function workerIdOfUpstream(spec: UpstreamSpec): WorkerId {
   return workerIdOf(hashToBigint(low, high) & ((1n << 53n) - 1n))
 }
 
-function tellPassThrough({ url }: UpstreamSpec, thrown: unknown): void {
-  console.error(
-    `baton: requests to upstream ${parseUpstreamUrl(url).text} are forwarded unchanged: ${BatonError.from(thrown).message}; until this is fixed Baton's parsers, token limits and migration do not apply to them`,
-  )
+/** The name of the warning that the upstream's requests are forwarded unchanged. */
+function passedThrough({ url }: UpstreamSpec): string {
+  return `${parseUpstreamUrl(url).text} without text`
 }
 
 function tellEvent(event: UpstreamEvent, note: Note): void {

@@ -21,17 +21,24 @@ export function fleetChecks(fleet: FleetView): readonly Finding[] {
         ]
       : []),
     discoveryState(fleet),
-    ...(fleet.notes ?? []).map((text) =>
-      text.startsWith('worker ')
-        ? warning('discovery', text, "the worker's log says why; check its way to discovery")
-        : warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect'),
-    ),
+    ...(fleet.notes ?? []).map(noteFinding),
     ...membership(fleet),
     ...versions(fleet),
     ...clocks(fleet),
     ...transfers(fleet),
     ...fleet.models.flatMap(modelChecks),
   ]
+}
+
+/** Chosen by the first word, because a note is a text for people. */
+function noteFinding(text: string): Finding {
+  if (text.startsWith('worker ')) {
+    return warning('discovery', text, "the worker's log says why; check its way to discovery")
+  }
+  if (text.startsWith('requests ')) {
+    return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
+  }
+  return warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect')
 }
 
 function discoveryState({ discoveryFault }: FleetView): Finding {
