@@ -183,6 +183,16 @@ export class RunHoldings {
     return highest
   }
 
+  /** Whether any holder has the block at an offset. */
+  isHeld(run: number, at: number): boolean {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    while (k < last && this.endOf(list[k + 1] as number, at) === at) k += HOLDING
+    return k < last
+  }
+
   /** The first offset that no holder has; the end of the run if there is no such block in it. */
   firstHole(run: number): number {
     const { runs } = this.#blocks

@@ -177,6 +177,7 @@ export class RunRemoval {
   #cut(holder: number, run: number, k: number, position: number, from: number, to: number): void {
     const { reader, runs } = this.#blocks
     const held = runs.holdings(run)[k + 1] as number
+    let isHole = false
     const isHead = from === (runs.records[run * RUN_STRIDE + START] as number)
     if (to === held) {
       if (!isHead) {
@@ -185,11 +186,12 @@ export class RunRemoval {
       }
     } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
-    } else {
-      if (this.#holed.at(-1) !== run) this.#holed.push(run)
-      this.#wasSearched ||= this.#isSearching
-    }
+    } else isHole = true
     this.#holdings.cut(run, holder, k, from, to)
+    // While another holder has the block, looking for holes would cost more than the removal.
+    if (!isHole || (!this.#isSearching && this.#holdings.isHeld(run, from))) return
+    if (this.#holed.at(-1) !== run) this.#holed.push(run)
+    this.#wasSearched ||= this.#isSearching
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */
