@@ -193,7 +193,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     const { status } = head
     const text = this.#whole
     if (status < 300) {
-      const fault = hiddenFault(text)
+      const isFailure = reportsFailure(text)
+      const fault = isFailure ? hiddenFault(text) : null
       if (fault !== null) {
         this.onError(fault)
         return
@@ -201,7 +202,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
       this.#tellSent()
       this.#forward.sink.onWhole(head, isAsciiText(text) ? text : Buffer.from(text, 'latin1'))
       this.#sink.onToken(0)
-      if (reportsFailure(text)) this.onError(asShown(errorOfResponse(500, text)))
+      if (isFailure) this.onError(asShown(errorOfResponse(500, text)))
       else this.#finish(usageOfWhole(text))
       return
     }

@@ -3,7 +3,7 @@
  */
 import type { BatonError } from '../../base/index.ts'
 import { errorOfResponse, holdsInside } from '../dialects/upstream-error.ts'
-import { dataOf, reportsFailure } from './reported-failure.ts'
+import { dataOf } from './reported-failure.ts'
 
 const SHOWN = new Set([
   'content-type',
@@ -43,9 +43,8 @@ export function hiddenFailure(event: string): BatonError | null {
   return errorOfResponse(500, dataOf(text))
 }
 
-/** The same for a whole answer with a successful status. `text`: one character per byte. */
+/** The same for a whole answer with a successful status that reports a failure. `text`: one character per byte. */
 export function hiddenFault(text: string): BatonError | null {
-  if (!reportsFailure(text)) return null
   const decoded = Buffer.from(text, 'latin1').toString('utf8')
   return holdsInside(decoded) ? errorOfResponse(500, decoded) : null
 }
