@@ -11,7 +11,12 @@ import { outliveTerminal } from './guard/closed-terminal.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
-import { boundOldGeneration, boundYoungGeneration, keepRequestsYoung } from '../os/index.ts'
+import {
+  boundOldGeneration,
+  boundYoungGeneration,
+  compileSooner,
+  keepRequestsYoung,
+} from '../os/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED, exitCodeOf } from '../host/index.ts'
 import { serverOption, serverUrl } from './commands/ask-server.ts'
 import type { KeyFlags } from './commands/keys-command.ts'
@@ -279,4 +284,5 @@ outliveTerminal()
 keepRequestsYoung()
 boundOldGeneration()
 boundYoungGeneration()
+compileSooner()
 process.exitCode = await main()

@@ -2,10 +2,11 @@
  * Room `os`: access to the operating system.
  *
  * Owns the real clock and randomness, the wait for microtasks that a virtual clock needs (`settle`), V8's memory
- * settings, the folder of a process, whether a process is alive, which addresses are loopback,
+ * and compiler settings, the folder of a process, whether a process is alive, which addresses are loopback,
  * and what a terminal accepts.
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
+export { compileSooner } from './compiler-flags.ts'
 export {
   boundOldGeneration,
   boundYoungGeneration,
