@@ -7,7 +7,7 @@ import type { WorkerId } from '../../base/index.ts'
 import type { LeaveReason } from '../../discovery/index.ts'
 
 /** A hung worker is given up after this time without an answer. */
-const ANSWER_MS = 2_000
+const ANSWER_MS = 3_000
 
 export interface SilentWorkersOptions {
   /** Resolves after `withinMs`: true if the worker has answered over its connection. */
