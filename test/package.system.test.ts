@@ -172,6 +172,19 @@ describe('npm package', () => {
     }
   })
 
+  it('bundled files - have only ASCII characters, because others double the memory of their text', () => {
+    const files = ['dist/bin', 'dist/lib'].flatMap((folder) =>
+      readdirSync(join(ROOT, folder))
+        .filter((name) => name.endsWith('.js'))
+        .map((name) => join(folder, name)),
+    )
+    expect(files.length).toBeGreaterThan(20)
+    const others = files.filter((file) =>
+      /[\u0080-\uffff]/.test(readFileSync(join(ROOT, file), 'utf8')),
+    )
+    expect(others).toEqual([])
+  })
+
   it('dependencies, installed or bundled - each has its reason in the docs, and its licence is included', () => {
     const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8')
     for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``)
