@@ -32,6 +32,9 @@ async function startFrontend(where: readonly string[], keys: string): Promise<Ru
   return { baton, url: /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? '' }
 }
 
+/** Node cancels the body of a response that is garbage before it was read, which would end the stream. */
+const replies: Response[] = []
+
 /** A stream that runs until it is aborted. */
 async function begin(
   url: string,
@@ -44,6 +47,7 @@ async function begin(
     body: JSON.stringify({ prompt: 'hi', max_tokens: 3000, ignore_eos: true, stream: true }),
     signal: ended.signal,
   })
+  replies.push(reply)
   onTestFinished(() => ended.abort())
   return { status: reply.status, leave: () => ended.abort() }
 }
