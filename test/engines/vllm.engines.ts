@@ -275,7 +275,7 @@ describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
     await p.kill()
     await until('it is known', async () => {
       const [{ warnings }] = await modelsOf(server)
-      return warnings.some((text) => text.includes('prefill workers are gone'))
+      return warnings.some((text) => text.includes('prefill workers have left'))
     })
     await expect(chat(server.url, ask(long(30)))).rejects.toThrow(/503|404/)
   })
