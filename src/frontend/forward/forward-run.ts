@@ -29,10 +29,8 @@ import type { CallRecord } from '../generation/call-record.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
 import type { AnsweredModel } from './answered-model.ts'
+import { UNBUFFERED } from '../reply/event-stream.ts'
 import { ForwardStream } from './forward-stream.ts'
-
-/** Reverse proxies that buffer replies would collect the events of a stream. */
-const UNBUFFERED = { 'x-accel-buffering': 'no' }
 
 interface ForwardRunOptions {
   readonly service: RequestService

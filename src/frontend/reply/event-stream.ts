@@ -4,11 +4,13 @@
  */
 import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 
+/** Reverse proxies that buffer replies would collect the events of a stream. */
+export const UNBUFFERED = { 'x-accel-buffering': 'no' }
+
 export const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
-  // Reverse proxies that buffer replies would break streaming.
-  'x-accel-buffering': 'no',
+  ...UNBUFFERED,
 }
 
 export class EventStream implements HttpStream {

@@ -47,8 +47,8 @@ export class PoolCapacity {
     for (const listener of this.#listeners) listener()
   }
 
-  /** A request was sent to the pool. */
-  taken(): void {
+  /** Decisions may differ, but the pool takes no more than before: a request was sent, or a prompt became known. */
+  changed(): void {
     this.#version++
   }
 

@@ -203,7 +203,7 @@ export class KvRouter implements FleetObserver {
   /** Another frontend has sent this prompt to a worker without KV events. */
   learnRouted(workerId: WorkerId, dpRank: number, sequence: Uint32Array): void {
     if (this.#beliefs.learned(workerId, dpRank, sequence, this.#clock.nowMs()))
-      this.capacity.taken()
+      this.capacity.changed()
   }
 
   /** Slots that could take the request now. */
@@ -255,7 +255,7 @@ export class KvRouter implements FleetObserver {
       this.#beliefs.placed(selection, hashes, nowMs)
     }
     this.#loadChanged(slot)
-    this.capacity.taken()
+    this.capacity.changed()
     return booking
   }
 
