@@ -1,9 +1,6 @@
 /** Foreign trace formats: Dynamo's sessions, Baton's log, CSV of lengths. */
 import { describe, expect, it } from 'vitest'
-import { formatMooncake } from './mooncake-trace.ts'
 import { parseTrace } from './trace-reader.ts'
-import { createWorkload } from './workload.ts'
-import { WORKLOAD_KINDS } from './workload-options.ts'
 
 const line = (entry: unknown): string => JSON.stringify(entry)
 
@@ -381,51 +378,5 @@ describe('parseTrace - CSV', () => {
     ['time,input,output\nsoon,5,6', 'no time'],
   ])('%j - names the line and the fault', (text, what) => {
     expect(() => parseTrace(text, { format: 'csv' })).toThrow(what)
-  })
-})
-
-describe('createWorkload', () => {
-  it.each(WORKLOAD_KINDS)(
-    '%s - the same seed gives the same requests, at the requested rate, and a file preserves them',
-    (kind) => {
-      const options = { kind, requests: 400, requestsPerSecond: 10, seed: 3 } as const
-      const requests = createWorkload(options)
-      expect(requests).toHaveLength(400)
-      expect(createWorkload(options)).toEqual(requests)
-      expect(createWorkload({ ...options, seed: 4 })).not.toEqual(requests)
-      const rate = 400 / (requests.at(-1)!.atMs / 1000)
-      expect(rate).toBeGreaterThan(5)
-      expect(rate).toBeLessThan(20)
-      for (const { inputTokens, hashIds } of requests)
-        expect(hashIds).toHaveLength(Math.ceil(inputTokens / 64))
-      const read = parseTrace(formatMooncake(requests))
-      expect(read.map(({ after, delayMs }) => [after, delayMs])).toEqual(
-        requests.map(({ after, delayMs }) => [after, delayMs]),
-      )
-      expect(read.map(({ hashIds }) => hashIds)).toEqual(requests.map(({ hashIds }) => hashIds))
-    },
-  )
-
-  it.each(['poisson', 'bursts', 'diurnal', 'constant'] as const)(
-    '%s arrivals - never go back in time',
-    (arrivals) => {
-      const requests = createWorkload({
-        kind: 'random',
-        arrivals,
-        requests: 500,
-        requestsPerSecond: 5,
-      })
-      for (const [i, { atMs }] of requests.entries())
-        expect(atMs).toBeGreaterThanOrEqual(requests[i - 1]?.atMs ?? 0)
-      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeGreaterThan(3)
-      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeLessThan(8)
-    },
-  )
-
-  it('an invalid option - is refused by name', () => {
-    const options = { kind: 'random', requests: 5, requestsPerSecond: 1 } as const
-    expect(() => createWorkload({ ...options, requests: 0 })).toThrow('requests')
-    expect(() => createWorkload({ ...options, requestsPerSecond: -1 })).toThrow('requestsPerSecond')
-    expect(() => createWorkload({ ...options, kind: 'x' as 'random' })).toThrow('kind')
   })
 })

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { WORKLOAD_ARRIVALS } from './arrivals.ts'
-import { parseMooncake } from './mooncake-trace.ts'
+import { formatMooncake, parseMooncake } from './mooncake-trace.ts'
+import { parseTrace } from './trace-reader.ts'
 import { createWorkload } from './workload.ts'
+import { WORKLOAD_KINDS } from './workload-options.ts'
 
 const SMALL = { kind: 'agents', requests: 3, requestsPerSecond: 1 } as const
 
@@ -53,5 +55,51 @@ describe('bounds', () => {
     const [longest] = parseMooncake([line(2 ** 24, 2 ** 24)], 1)
     expect(longest).toMatchObject({ inputTokens: 2 ** 24, outputTokens: 2 ** 24 })
     expect(longest!.hashIds).toHaveLength(2 ** 15)
+  })
+})
+
+describe('createWorkload', () => {
+  it.each(WORKLOAD_KINDS)(
+    '%s - the same seed gives the same requests, at the requested rate, and a file preserves them',
+    (kind) => {
+      const options = { kind, requests: 400, requestsPerSecond: 10, seed: 3 } as const
+      const requests = createWorkload(options)
+      expect(requests).toHaveLength(400)
+      expect(createWorkload(options)).toEqual(requests)
+      expect(createWorkload({ ...options, seed: 4 })).not.toEqual(requests)
+      const rate = 400 / (requests.at(-1)!.atMs / 1000)
+      expect(rate).toBeGreaterThan(5)
+      expect(rate).toBeLessThan(20)
+      for (const { inputTokens, hashIds } of requests)
+        expect(hashIds).toHaveLength(Math.ceil(inputTokens / 64))
+      const read = parseTrace(formatMooncake(requests))
+      expect(read.map(({ after, delayMs }) => [after, delayMs])).toEqual(
+        requests.map(({ after, delayMs }) => [after, delayMs]),
+      )
+      expect(read.map(({ hashIds }) => hashIds)).toEqual(requests.map(({ hashIds }) => hashIds))
+    },
+  )
+
+  it.each(['poisson', 'bursts', 'diurnal', 'constant'] as const)(
+    '%s arrivals - never go back in time',
+    (arrivals) => {
+      const requests = createWorkload({
+        kind: 'random',
+        arrivals,
+        requests: 500,
+        requestsPerSecond: 5,
+      })
+      for (const [i, { atMs }] of requests.entries())
+        expect(atMs).toBeGreaterThanOrEqual(requests[i - 1]?.atMs ?? 0)
+      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeGreaterThan(3)
+      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeLessThan(8)
+    },
+  )
+
+  it('an invalid option - is refused by name', () => {
+    const options = { kind: 'random', requests: 5, requestsPerSecond: 1 } as const
+    expect(() => createWorkload({ ...options, requests: 0 })).toThrow('requests')
+    expect(() => createWorkload({ ...options, requestsPerSecond: -1 })).toThrow('requestsPerSecond')
+    expect(() => createWorkload({ ...options, kind: 'x' as 'random' })).toThrow('kind')
   })
 })

@@ -1,0 +1,152 @@
+/** Engines that are unavailable for a while, hang, or cannot start. */
+import { describe, expect, it } from 'vitest'
+import { requestOf, Scene } from '../../test/worker/worker-scene.ts'
+import { BatonError } from '../base/index.ts'
+import type { SimFault } from '../simengine/index.ts'
+
+const slow: SimFault = { kind: 'slow', restMs: 1_000 }
+const hangAt: SimFault = { kind: 'hang', atToken: 1 }
+
+describe('Worker - an engine that is temporarily unavailable', () => {
+  it('running requests continue, the worker leaves discovery and rejoins with the engine', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const { observer } = scene
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: slow } }))
+    observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer for 15 s'))
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('length')
+    expect(scene.calls.at(-1)).toBe('unregister')
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toContain('no answer for 15 s')
+    observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.calls.at(-1)).toBe('register 7')
+    expect(scene.worker.health().ready).toBe(true)
+    const away = scene.events.filter(({ kind }) => kind === 'engine-away')
+    expect(away).toMatchObject([{ away: true }, { away: false }])
+  })
+
+  it.each<[string, unknown, string]>([
+    ['an Error', new Error('no answer'), 'no answer'],
+    ['a text', 'no answer', 'no answer'],
+    ['undefined', undefined, 'undefined'],
+    ['an object without a text', Object.create(null), 'cannot be converted to text'],
+  ])('a reason that is %s - the worker leaves discovery', async (_name, reason, text) => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(reason as never)
+    await scene.clock.settle()
+    expect(scene.calls.at(-1)).toBe('unregister')
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toContain(text)
+  })
+
+  it("a drain meanwhile - is not ended by the engine's return", async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.runUntil(scene.worker.drain())
+    scene.observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.worker.status().isRegistered).toBe(false)
+    await scene.clock.runUntil(scene.worker.resume())
+    expect(scene.worker.status().isRegistered).toBe(true)
+  })
+
+  it('a stop meanwhile - it does not rejoin', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.runUntil(scene.worker.stop())
+    scene.observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.calls.filter((call) => call.startsWith('register'))).toHaveLength(1)
+  })
+})
+
+describe('Worker - a hung engine', () => {
+  it('no sign of life - every request ends with a typed error, the worker is not live', async () => {
+    const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: hangAt } }))
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.failure?.code).toBe('backend.response_timeout')
+    expect(scene.worker.health()).toMatchObject({ live: false, ready: false })
+    expect(scene.kinds()).toContain('engine-stalled')
+  })
+
+  it('a reader that does not read - is not a fault of the engine', async () => {
+    const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a'))
+    reply.isWritable = false
+    await scene.clock.run(60_000)
+    expect(scene.worker.health().live).toBe(true)
+    reply.drain()
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('length')
+  })
+
+  it('a slow engine - is not stopped', async () => {
+    const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: slow } }))
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('length')
+    expect(scene.kinds()).not.toContain('engine-stalled')
+  })
+})
+
+describe('Worker - an engine with an invalid configuration', () => {
+  it.each([
+    ['contextLength', -5],
+    ['contextLength', 0],
+    ['contextLength', 1.5],
+    ['kvCacheBlockSize', NaN],
+    ['maxNumSeqs', '8'],
+    ['model', ''],
+    ['features', 'logprobs'],
+    ['modelAliases', ['']],
+    ['bootstrapPort', 70_000],
+    ['dataParallelStartRank', -1],
+  ])('%s %j - is never registered, the engine is cleaned up', async (field, value) => {
+    const scene = new Scene()
+    const start = scene.engine.start.bind(scene.engine)
+    scene.engine.start = async (workerId) => ({ ...(await start(workerId)), [field]: value })
+    await expect(scene.start()).rejects.toMatchObject({
+      code: 'backend.contract_violation',
+      data: { rule: 'config-invalid', field },
+    })
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+  })
+
+  it('a start that hangs - is abandoned at its deadline and cleaned up', async () => {
+    const scene = new Scene({}, { limits: { startTimeoutMs: 60_000 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    await expect(scene.start()).rejects.toMatchObject({ code: 'backend.response_timeout' })
+    expect(scene.clock.nowMs()).toBe(60_000)
+    expect(scene.worker.state).toBe('start-failed')
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+  })
+
+  it('a start and a cleanup that hang - end nevertheless', async () => {
+    const scene = new Scene({}, { limits: { startTimeoutMs: 1_000 }, shutdown: { cleanupMs: 500 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    scene.engine.cleanup = () => new Promise(() => undefined)
+    await expect(scene.start()).rejects.toMatchObject({ code: 'backend.response_timeout' })
+    expect(scene.clock.nowMs()).toBe(1_500)
+  })
+
+  it('a stop while the start hangs - waits as long as a whole shutdown, then cleans up', async () => {
+    const scene = new Scene({}, { shutdown: { totalMs: 10_000 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    const started = scene.worker.start(scene.ports)
+    const refused = expect(started).rejects.toMatchObject({ code: 'backend.worker_draining' })
+    const report = await scene.clock.runUntil(scene.worker.stop())
+    await refused
+    expect(scene.clock.nowMs()).toBe(10_000)
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+    expect(report.exitCode).toBe(0)
+  })
+})
