@@ -24,7 +24,9 @@ export class SchemaFlattener {
   flat(given: unknown): Schema | boolean {
     if (!isSchema(given)) throw invalidSchema('a schema must be an object, true or false')
     if (isNever(given)) return false
-    for (const keyword of Object.keys(given)) {
+    const keywords = Object.keys(given)
+    this.#context.spend(1 + keywords.length)
+    for (const keyword of keywords) {
       if (!ENFORCED.has(keyword) && !isDescribing(keyword))
         this.#context.drop(keyword, `'${keyword}'`)
     }

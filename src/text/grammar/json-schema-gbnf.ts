@@ -16,7 +16,7 @@ import { SchemaPlace } from './json-schema-place.ts'
 import { NO_LIMITS, SchemaWriter } from './json-schema-writer.ts'
 import type { WriterLimits } from './json-schema-writer.ts'
 import { withPlainBounds } from './plain-bounds.ts'
-import { SchemaContext } from './schema-context.ts'
+import { SchemaBudget, SchemaContext } from './schema-context.ts'
 import { shallow } from './schema-expressions.ts'
 
 /** For schemas that are too large and not strict, tried in this order: lists of at most, levels of at most. */
@@ -38,13 +38,14 @@ const NAMES_MAX = 20
 export function jsonSchemaToGbnf(schema: unknown, relaxed?: Set<string>): string {
   const plain = withPlainBounds(schema)
   const drop = relaxed === undefined ? refuseKeyword : reportTo(relaxed)
+  const budget = new SchemaBudget()
   try {
-    return grammarOf(plain, drop, NO_LIMITS)
+    return grammarOf(plain, drop, NO_LIMITS, budget)
   } catch (thrown) {
     if (relaxed === undefined || !(thrown instanceof GrammarTooLarge)) throw thrown
     for (const limits of LIMITS) {
       try {
-        const gbnf = grammarOf(plain, drop, limits)
+        const gbnf = grammarOf(plain, drop, limits, budget)
         drop('size', "'size'")
         return gbnf
       } catch (again) {
@@ -63,12 +64,17 @@ function reportTo(relaxed: Set<string>): DropKeyword {
   }
 }
 
-function grammarOf(schema: unknown, drop: DropKeyword, limits: WriterLimits): string {
+function grammarOf(
+  schema: unknown,
+  drop: DropKeyword,
+  limits: WriterLimits,
+  budget: SchemaBudget,
+): string {
   const place = new SchemaPlace()
   try {
     const write = (avoided: ReadonlySet<string>): readonly [string, GrammarRules] => {
       const rules = new GrammarRules(place, avoided)
-      const writer = new SchemaWriter(schema, place, new SchemaContext(drop), limits, rules)
+      const writer = new SchemaWriter(schema, place, new SchemaContext(drop, budget), limits, rules)
       const root = writer.expression(schema)
       const gbnf = `root ::= ws ${root}\n${rules.text}${jsonRules()}`
       checkGbnf(gbnf)

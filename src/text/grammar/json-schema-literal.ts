@@ -2,7 +2,6 @@
  * Whether a value that is known while the grammar is written (of `enum`, the name of a property) is valid for a
  * schema.
  */
-import { exactJson } from '../../base/index.ts'
 import { isSchema, isOfType } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { patternsOf } from './pattern-list.ts'
@@ -38,11 +37,13 @@ const CHECKS: ReadonlyMap<string, Check> = new Map<string, Check>([
     (value, given) =>
       (Array.isArray(given) ? given : [given]).some((type) => isOfType(value, type)),
   ],
-  ['const', (value, given) => exactJson(value) === exactJson(given)],
+  ['const', (value, given, context) => context.json(value) === context.json(given)],
   [
     'enum',
-    (value, given) =>
-      Array.isArray(given) && given.some((one) => exactJson(one) === exactJson(value)),
+    (value, given, context) => {
+      const text = context.json(value)
+      return Array.isArray(given) && given.some((one) => context.json(one) === text)
+    },
   ],
   ['minimum', numeric((value, bound) => value >= bound)],
   ['maximum', numeric((value, bound) => value <= bound)],

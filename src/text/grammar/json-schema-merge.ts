@@ -2,7 +2,6 @@
  * Merges two JSON schemas that must both hold, for `allOf` and for keywords next to `anyOf` or `$ref`. Of a keyword
  * that cannot be merged the second value is dropped. `false` is the schema for which nothing is valid.
  */
-import { exactJson } from '../../base/index.ts'
 import { invalidSchema } from '../gbnf/grammar-refusal.ts'
 import { mergeItems } from './json-schema-items.ts'
 import { listOf } from './json-schema-list.ts'
@@ -27,13 +26,14 @@ export function merged(a: unknown, b: unknown, context: SchemaContext): Schema |
   const [left, right] = [asSchema(a), asSchema(b)]
   if (left === false || right === false) return false
   const all: Record<string, unknown> = { ...left }
+  context.spend(1 + Object.keys(left).length + Object.keys(right).length)
   for (const [keyword, value] of Object.entries(right)) {
     // Has no meaning as a keyword, and assigning it would set the prototype.
     if (keyword === '__proto__') continue
     if (isDescribing(keyword) || isStore(keyword)) continue
     const own = all[keyword]
     if (own === undefined) all[keyword] = value
-    else if (SHAPES.has(keyword) || exactJson(own) === exactJson(value)) continue
+    else if (SHAPES.has(keyword) || context.json(own) === context.json(value)) continue
     else if (keyword === 'allOf')
       all[keyword] = [...listOf(own, keyword), ...listOf(value, keyword)]
     else if (keyword === '$ref' || BRANCHES.includes(keyword))
@@ -49,7 +49,7 @@ export function merged(a: unknown, b: unknown, context: SchemaContext): Schema |
     return false
   if (hasAny(left, ITEMS) && hasAny(right, ITEMS))
     mergeItems(left, right, all, (one, other) => merged(one, other, context))
-  return withCommonValues(left, right, all)
+  return withCommonValues(left, right, all, context)
 }
 
 /** All that holds for a property of this name. */
@@ -134,14 +134,18 @@ function withCommonValues(
   left: Schema,
   right: Schema,
   all: Record<string, unknown>,
+  context: SchemaContext,
 ): Schema | boolean {
   const lists = [left, right].flatMap((schema) => [
     ...('const' in schema ? [[schema['const']]] : []),
     ...('enum' in schema ? [listOf(schema['enum'], 'enum')] : []),
   ])
   if (lists.length === 0) return all
-  const texts = lists.map((list) => new Set(list.map(exactJson)))
-  const common = (lists[0] ?? []).filter((value) => texts.every((set) => set.has(exactJson(value))))
+  const texts = lists.map((list) => new Set(list.map((value) => context.json(value))))
+  const common = (lists[0] ?? []).filter((value) => {
+    const text = context.json(value)
+    return texts.every((set) => set.has(text))
+  })
   delete all['const']
   all['enum'] = valuesOfTypes(common, all)
   return listOf(all['enum'], 'enum').length > 0 ? all : false

@@ -2,23 +2,33 @@
  * Whether two JSON schemas can have a common value. `oneOf` requires that exactly one option is valid, which a
  * grammar can guarantee only if no value fits two of them.
  */
-import { exactJson } from '../../base/index.ts'
 import { commonTypes, isSchema, typesOf } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
+import type { SchemaContext } from './schema-context.ts'
 
 const DEPTH_MAX = 4
 
 /** The first option that an earlier one may overlap; null: there is none. */
-export function overlapOf(options: readonly unknown[], resolve: Resolve): number | null {
+export function overlapOf(
+  options: readonly unknown[],
+  resolve: Resolve,
+  context: SchemaContext,
+): number | null {
   const resolved = options.map(resolve)
   const found = resolved.findIndex((option, index) =>
-    resolved.slice(0, index).some((other) => !areDisjoint(option, other, resolve)),
+    resolved.slice(0, index).some((other) => !areDisjoint(option, other, resolve, context)),
   )
   return found < 0 ? null : found
 }
 
 /** True only if it is certain that no value is valid for both. */
-function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boolean {
+function areDisjoint(
+  a: unknown,
+  b: unknown,
+  resolve: Resolve,
+  context: SchemaContext,
+  depth = 0,
+): boolean {
   const [left, right] = [resolve(a), resolve(b)]
   if (left === false || right === false) return true
   if (!isSchema(left) || !isSchema(right) || depth > DEPTH_MAX) return false
@@ -26,12 +36,13 @@ function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boole
   if (leftTypes.length > 0 && rightTypes.length > 0) {
     const common = commonTypes(leftTypes, rightTypes)
     if (common.length === 0) return true
-    if (haveDisjointValues(left, right)) return true
+    if (haveDisjointValues(left, right, context)) return true
     return (
-      common.every((type) => type === 'object') && areDisjointObjects(left, right, resolve, depth)
+      common.every((type) => type === 'object') &&
+      areDisjointObjects(left, right, resolve, context, depth)
     )
   }
-  return haveDisjointValues(left, right)
+  return haveDisjointValues(left, right, context)
 }
 
 /** Follows `$ref` to the actual schema. */
@@ -57,15 +68,21 @@ function typeOf(value: unknown): string {
   return typeof value
 }
 
-function haveDisjointValues(left: Schema, right: Schema): boolean {
+function haveDisjointValues(left: Schema, right: Schema, context: SchemaContext): boolean {
   const [a, b] = [valuesOf(left), valuesOf(right)]
   if (a === null || b === null) return false
-  const texts = new Set(a.map(exactJson))
-  return b.every((value) => !texts.has(exactJson(value)))
+  const texts = new Set(a.map((value) => context.json(value)))
+  return b.every((value) => !texts.has(context.json(value)))
 }
 
 /** One schema requires a property whose values the other excludes. */
-function areDisjointObjects(left: Schema, right: Schema, resolve: Resolve, depth: number): boolean {
+function areDisjointObjects(
+  left: Schema,
+  right: Schema,
+  resolve: Resolve,
+  context: SchemaContext,
+  depth: number,
+): boolean {
   return (
     [
       [left, right],
@@ -78,7 +95,7 @@ function areDisjointObjects(left: Schema, right: Schema, resolve: Resolve, depth
       if (others === undefined)
         return other['additionalProperties'] === false && !('patternProperties' in other)
       const isInBoth = requiredOf(other).includes(key)
-      return isInBoth && own !== undefined && areDisjoint(own, others, resolve, depth + 1)
+      return isInBoth && own !== undefined && areDisjoint(own, others, resolve, context, depth + 1)
     }),
   )
 }

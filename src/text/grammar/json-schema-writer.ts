@@ -1,5 +1,4 @@
 /** Writes the rules of the grammar of one JSON schema. */
-import { exactJson } from '../../base/index.ts'
 import { readRegex } from '../regex/regex-syntax.ts'
 import { countBound } from './count-bound.ts'
 import type { GrammarRules } from './grammar-rules.ts'
@@ -71,7 +70,7 @@ export class SchemaWriter {
     if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
     const isMerged = isSchema(given) && ('$ref' in given || 'allOf' in given)
     return isMerged
-      ? this.#rules.shared(exactJson(schema), 'allOf', () => this.#written(schema))
+      ? this.#rules.shared(this.#context.json(schema), 'allOf', () => this.#written(schema))
       : this.#written(schema)
   }
 
@@ -124,11 +123,11 @@ export class SchemaWriter {
       this.#context.drop('oneOf', `'oneOf' of more than ${ONE_OF_MAX} options`)
       return
     }
-    const index = overlapOf(options, (schema) =>
+    const resolve = (schema: unknown): unknown =>
       isSchema(schema)
         ? this.#place.inside('oneOf', () => this.#flattener.resolved(schema))
-        : schema,
-    )
+        : schema
+    const index = overlapOf(options, resolve, this.#context)
     if (index === null) return
     this.#context.drop(
       'oneOf',
@@ -176,7 +175,7 @@ export class SchemaWriter {
     })
     if (values.length === 0) throw nothingValid("'enum' leaves no value")
     if (values.length <= this.#limits.listMax)
-      return group(values.map((value) => `${gbnfText(exactJson(value))} ws`))
+      return group(values.map((value) => `${gbnfText(this.#context.json(value))} ws`))
     this.#context.drop('enum', `'enum' of ${values.length} values`)
     return null
   }
@@ -255,6 +254,7 @@ export class SchemaWriter {
         ? [pair(anyName, schema['additionalProperties'] ?? true, 'additionalProperties')]
         : patterns.map(([pattern, own]) => {
             // A name may match several patterns.
+            this.#context.spend(patterns.length)
             const value = patterns
               .filter(([other]) => other !== pattern && !arePatternsDisjoint(pattern, other))
               .reduce((all, [, other]) => merged(all, other, this.#context), own)
