@@ -1,10 +1,39 @@
 /** Engines that are unavailable for a while, hang, or cannot start. */
 import { describe, expect, it } from 'vitest'
 import { requestOf, Scene } from '../../test/worker/worker-scene.ts'
-import { BatonError } from '../base/index.ts'
+import { BatonError, sleep } from '../base/index.ts'
+import type { LoadReport } from '../kv/index.ts'
+import { finishChunk } from '../request/index.ts'
 import type { SimFault } from '../simengine/index.ts'
 
 const slow: SimFault = { kind: 'slow', restMs: 1_000 }
+/** Its engine accepts requests and never answers, not even the stop. */
+async function silentScene(): Promise<Scene> {
+  const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+  // eslint-disable-next-line require-yield
+  scene.engine.generate = async function* (_request, { signal }) {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    throw new BatonError('backend.cancelled', 'given up')
+  }
+  await scene.start()
+  return scene
+}
+
+function passed({ clock }: Scene, ms: number): Promise<number> {
+  return clock.run(clock.nowMs() + ms)
+}
+
+function loadOf({ active = 3, queued = 0, prefill = 0 }): LoadReport {
+  return {
+    dpRank: 0,
+    activeBlocks: active,
+    totalBlocks: 100,
+    runningRequests: 1,
+    queuedRequests: queued,
+    prefillTokensInFlight: prefill,
+  }
+}
+
 const hangAt: SimFault = { kind: 'hang', atToken: 1 }
 
 describe('Worker - an engine that is temporarily unavailable', () => {
@@ -74,6 +103,90 @@ describe('Worker - a hung engine', () => {
     expect(reply.failure?.code).toBe('backend.response_timeout')
     expect(scene.worker.health()).toMatchObject({ live: false, ready: false })
     expect(scene.kinds()).toContain('engine-stalled')
+  })
+
+  it('clients that give up, one after the other - are no sign of life', async () => {
+    const scene = await silentScene()
+    for (let n = 0; n < 6; n++) {
+      const { handle } = scene.serve(requestOf(`r${n}`))
+      await passed(scene, 1_900)
+      handle.cancel('stop')
+      await passed(scene, 500)
+    }
+    expect(scene.worker.health()).toMatchObject({ live: false, ready: false })
+    expect(scene.kinds()).toContain('engine-stalled')
+  })
+
+  it('clients that give up while others wait - are no sign of life', async () => {
+    const scene = await silentScene()
+    const waiting = scene.serve(requestOf('first'))
+    for (let n = 0; n < 5; n++) {
+      const { handle } = scene.serve(requestOf(`r${n}`))
+      await passed(scene, 1_900)
+      handle.cancel(n % 2 === 0 ? 'stop' : 'kill')
+    }
+    expect(waiting.reply.failure?.code).toBe('backend.response_timeout')
+    const next = scene.serve(requestOf('next'))
+    await scene.clock.runUntil(next.reply.ended)
+    expect(next.reply.failure?.code).toBe('backend.response_timeout')
+    expect(scene.worker.health().live).toBe(false)
+  })
+
+  it.each([
+    ['repeat the last one', () => loadOf({})],
+    ['follow the requests', (n: number) => loadOf({ queued: n % 3, prefill: 100 * (n % 3) })],
+  ])('load reports that %s - are no sign of life', async (_name, report) => {
+    const scene = await silentScene()
+    const { reply } = scene.serve(requestOf('a'))
+    for (let n = 0; n < 12; n++) {
+      scene.observer?.load(report(n))
+      await passed(scene, 1_000)
+    }
+    expect(reply.failure?.code).toBe('backend.response_timeout')
+  })
+
+  it.each([
+    ['prompt tokens that were computed', (n: number) => loadOf({ prefill: 10_000 - n })],
+    ['blocks that were filled', (n: number) => loadOf({ active: n })],
+  ])('load reports with %s - are a sign of life', async (_name, report) => {
+    const scene = await silentScene()
+    scene.serve(requestOf('a'))
+    for (let n = 0; n < 30; n++) {
+      scene.observer?.load(report(n))
+      await passed(scene, 1_000)
+    }
+    expect(scene.kinds()).not.toContain('engine-stalled')
+  })
+
+  it('tokens for clients that have given up - are a sign of life', async () => {
+    const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+    scene.engine.generate = async function* () {
+      await sleep(scene.clock, 2_500)
+      yield { tokenIds: [5] }
+    }
+    await scene.start()
+    for (let n = 0; n < 8; n++) {
+      const { handle, reply } = scene.serve(requestOf(`r${n}`))
+      await passed(scene, 2_000)
+      handle.cancel('stop')
+      await scene.clock.runUntil(reply.ended)
+    }
+    expect(scene.kinds()).not.toContain('engine-stalled')
+  })
+
+  it('an engine that answers again - is live', async () => {
+    const scene = await silentScene()
+    const hung = scene.serve(requestOf('a'))
+    await scene.clock.runUntil(hung.reply.ended)
+    expect(scene.worker.health().live).toBe(false)
+    scene.engine.generate = async function* () {
+      await sleep(scene.clock, 1)
+      yield finishChunk('eos')
+    }
+    const { reply } = scene.serve(requestOf('b'))
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('eos')
+    expect(scene.worker.health().live).toBe(true)
   })
 
   it('a reader that does not read - is not a fault of the engine', async () => {

@@ -21,33 +21,32 @@ export class EngineReports {
   readonly #load: LoadPublisher
   readonly #onFault: (error: BatonError) => void
   readonly #onUnavailable: (reason: BatonError | null) => void
+  readonly #onSign: () => void
   /** Faults reported so far, because an engine repeats the same fault with every step. */
   readonly #reportedFaults = new Set<string>()
   #uplink: WorkerUplink | undefined
-  #count = 0
 
   constructor(
     {
       onFault,
       onUnavailable,
+      onSign,
     }: {
       readonly onFault: (error: BatonError) => void
       readonly onUnavailable: (reason: BatonError | null) => void
+      /** A report shows that the engine works. */
+      readonly onSign: () => void
     },
     heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
   ) {
     this.#onFault = onFault
     this.#onUnavailable = onUnavailable
+    this.#onSign = onSign
     this.#kvEvents = new KvEventPublisher(
       (batch) => this.#uplink?.publishKvEvents(batch),
       heldKv === null ? null : (dpRank) => this.#soundOf(dpRank, heldKv),
     )
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
-  }
-
-  /** Number of reports from the engine: a sign of life. */
-  get count(): number {
-    return this.#count
   }
 
   connect(uplink: WorkerUplink | undefined): void {
@@ -58,14 +57,13 @@ export class EngineReports {
   observer(withKvEvents: boolean): EngineObserver {
     return {
       kvEvents: (dpRank, events) => {
-        this.#count++
+        this.#onSign()
         if (withKvEvents) this.#publish(dpRank, events)
       },
       load: (report) => {
-        this.#count++
         const fault = loadReportFault(report)
-        if (fault === null) this.#load.publish(report)
-        else this.#reportFault('load report', fault)
+        if (fault !== null) this.#reportFault('load report', fault)
+        else if (this.#load.publish(report)) this.#onSign()
       },
       // The engine may give any value as the reason; only null means that it is available.
       unavailable: (reason) =>

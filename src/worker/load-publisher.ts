@@ -14,13 +14,15 @@ export class LoadPublisher {
     this.#emit = emit
   }
 
-  publish(report: LoadReport): void {
+  /** Returns whether the report shows that the engine has worked since the last one. */
+  publish(report: LoadReport): boolean {
     const sent = this.#sent.get(report.dpRank)
-    if (sent !== undefined && isSameLoad(report, sent)) return
+    if (sent !== undefined && isSameLoad(report, sent)) return false
     // A copy, because an engine may reuse the object.
     const copy = { ...report }
     this.#sent.set(report.dpRank, copy)
     this.#emit(copy)
+    return sent === undefined || hasWorked(copy, sent)
   }
 
   /** The newest report of every rank, for a router that has just connected. */
@@ -36,5 +38,15 @@ function isSameLoad(a: LoadReport, b: LoadReport): boolean {
     a.runningRequests === b.runningRequests &&
     a.queuedRequests === b.queuedRequests &&
     a.prefillTokensInFlight === b.prefillTokensInFlight
+  )
+}
+
+/** Blocks were filled or prompt tokens computed; requests that arrive or are given up change the rest. */
+function hasWorked(now: LoadReport, before: LoadReport): boolean {
+  if (now.activeBlocks > before.activeBlocks) return true
+  return (
+    now.prefillTokensInFlight < before.prefillTokensInFlight &&
+    now.runningRequests === before.runningRequests &&
+    now.queuedRequests === before.queuedRequests
   )
 }

@@ -14,6 +14,7 @@ import { finishChunk, usageOf } from '../request/index.ts'
 import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
 import type { ReplyPort, ServedRequest } from '../wire/index.ts'
 import type { KvHandOff, OfferAhead, TakenKv } from './kv-hand-off.ts'
+import type { StallWatch } from './stall-watch.ts'
 import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
@@ -24,6 +25,7 @@ interface SessionOptions {
   readonly mode: DisaggregationMode
   readonly clock: Clock
   readonly handOff: KvHandOff
+  readonly stallWatch: StallWatch
   readonly observe: WorkerObserver
   /** Time limit of an orderly stop, in milliseconds; afterwards the reply is ended without the engine. */
   readonly cancelTimeoutMs: number
@@ -41,7 +43,6 @@ export class WorkerSession implements ServedRequest, InFlight {
   #isDropped = false
   #finished = false
   #isAtEngine = false
-  #itemCount = 0
   #tokenCount = 0
   #taken: TakenKv | null = null
   #offerId: string | null = null
@@ -69,16 +70,6 @@ export class WorkerSession implements ServedRequest, InFlight {
     return this.#options.request.requestId
   }
 
-  /** Number of items from the engine; if it stops growing, the engine is stalled. */
-  get itemCount(): number {
-    return this.#itemCount
-  }
-
-  /** The next item is up to the engine: the session waits neither for the reader nor for another worker's KV. */
-  get isAtEngine(): boolean {
-    return this.#isAtEngine
-  }
-
   /** Never rejects. Resolves when the engine has released the request. */
   async run(): Promise<void> {
     try {
@@ -87,6 +78,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       this.#endWithError(thrown)
     } finally {
       this.#finished = true
+      this.#leaveEngineFinally()
       this.#cancelTimer?.cancel()
       this.#taken?.release()
       if (this.#ahead !== null) this.#options.handOff.withdraw(this.#ahead.offer.offerId)
@@ -128,7 +120,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   }
 
   async #generate(): Promise<void> {
-    const { engine, handOff, mode, reply } = this.#options
+    const { engine, handOff, mode, reply, stallWatch } = this.#options
     let request = this.#options.request
     if (mode !== 'prefill' && request.prefillResult?.kvOffer !== undefined) {
       this.#taken = await handOff.takeOver(request, this.#context.signal)
@@ -136,13 +128,13 @@ export class WorkerSession implements ServedRequest, InFlight {
     }
     if (this.#context.isStopped) return this.#endCancelled()
 
-    this.#isAtEngine = true
+    this.#enterEngine()
     this.#atEngineMs = this.#options.clock.nowMs()
     if (request.kind === 'embed') return await this.#embed(request)
     const validator = new StreamValidator({ request, context: this.#context })
     for await (const item of engine.generate(request, this.#context)) {
-      this.#itemCount++
       if (this.#ended) break
+      if (!this.#context.isStopped) stallWatch.sign()
       let chunk: Chunk
       try {
         chunk = validator.chunk(item)
@@ -163,19 +155,37 @@ export class WorkerSession implements ServedRequest, InFlight {
       if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
       else reply.chunk(chunk)
       if (!reply.isWritable) {
-        this.#isAtEngine = false
+        this.#leaveEngine()
         await reply.drained()
-        this.#isAtEngine = true
+        this.#enterEngine()
       }
       validator.pull()
     }
     if (!this.#ended) validator.end()
   }
 
+  #enterEngine(): void {
+    this.#isAtEngine = true
+    this.#options.stallWatch.enter()
+  }
+
+  #leaveEngine(): void {
+    this.#isAtEngine = false
+    this.#options.stallWatch.leave()
+  }
+
+  /** The end of a stopped request says nothing about the engine: it is what the stop has caused. */
+  #leaveEngineFinally(): void {
+    if (!this.#isAtEngine) return
+    this.#leaveEngine()
+    if (!this.#context.isStopped) this.#options.stallWatch.sign()
+  }
+
   /** With text the number of tokens is what the engine reports; until then each chunk counts as one. */
   #countOutput({ tokenIds, text, usage }: Chunk): void {
     const hasText = text !== undefined && text !== ''
     if (tokenIds.length === 0 && !hasText) return
+    if (this.#context.isStopped) this.#options.stallWatch.sign()
     if (this.#firstTokenMs === null) this.#reportStart()
     this.#tokenCount = hasText
       ? (usage?.completionTokens ?? this.#tokenCount + 1)
@@ -194,7 +204,6 @@ export class WorkerSession implements ServedRequest, InFlight {
       )
     }
     const embedding = embeddingOf(await engine.embed(request, this.#context))
-    this.#itemCount++
     if (this.#context.isStopped) return this.#endCancelled()
     if (embedding === null) {
       const text = 'the embedding is invalid: expected a non-empty list of finite numbers'

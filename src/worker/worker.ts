@@ -44,7 +44,6 @@ export class Worker implements WorkerHandler {
   readonly #stallWatch: StallWatch
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
-  #itemsFreed = 0
   #serving: ServingState | null = null
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
@@ -62,6 +61,7 @@ export class Worker implements WorkerHandler {
       {
         onFault: (error) => this.#reportFault(error),
         onUnavailable: (reason) => this.#absence.set(reason),
+        onSign: () => this.#stallWatch.sign(),
       },
       options.engine.heldKv?.bind(options.engine) ?? null,
     )
@@ -85,9 +85,6 @@ export class Worker implements WorkerHandler {
     this.#stallWatch = new StallWatch({
       clock: options.clock,
       stallTimeoutMs: limits.stallTimeoutMs,
-      progress: () => this.#progress(),
-      isBusy: () => this.#sessions.size > 0,
-      isEngineDue: () => this.#sessions.values().some((session) => session.isAtEngine),
       onStalled: (stalledMs) => this.#onStalled(stalledMs),
     })
   }
@@ -132,12 +129,12 @@ export class Worker implements WorkerHandler {
       mode: this.#options.mode,
       clock: this.#options.clock,
       handOff: this.#handOff,
+      stallWatch: this.#stallWatch,
       observe: (event) => this.#observe(event),
       cancelTimeoutMs: this.#limits.cancelTimeoutMs,
       onFreed: (freed) => this.#onFreed(freed),
     })
     this.#sessions.add(session)
-    this.#stallWatch.wake()
     void session.run()
     return session
   }
@@ -263,6 +260,7 @@ export class Worker implements WorkerHandler {
   }
 
   #onCanary(error: BatonError | null): void {
+    if (error === null) this.#stallWatch.sign()
     this.#unhealthy = error === null ? null : `the engine failed its probe: ${error.message}`
     this.#observe(
       error === null
@@ -348,15 +346,8 @@ export class Worker implements WorkerHandler {
   }
 
   #onFreed(session: WorkerSession): void {
-    this.#itemsFreed += 1 + session.itemCount
     this.#sessions.delete(session)
     this.#admission.leave()
-  }
-
-  #progress(): number {
-    let count = this.#itemsFreed + this.#reports.count
-    for (const session of this.#sessions.values()) count += session.itemCount
-    return count
   }
 
   #onStalled(stalledMs: number): void {
