@@ -38,7 +38,7 @@ export {
   validateStream,
 } from './validate-stream.ts'
 export type { StreamRule, ValidateOptions } from './validate-stream.ts'
-export { kvEventFault, loadReportFault, rankFault } from './report-faults.ts'
+export { kvEventFault, loadReportFault, ownReport, rankFault } from './report-faults.ts'
 export type { UserEngineOptions } from './user-engine.ts'
 export { embeddingOf } from './embedding-of.ts'
 export { drawSeed } from './draw-seed.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KvEvent } from '../kv/index.ts'
-import { kvEventFault } from './report-faults.ts'
+import { kvEventFault, loadReportFault, ownReport } from './report-faults.ts'
 
 const none = new Uint32Array(0)
 const stored = (hashes: readonly number[], localHashes: Uint32Array = none): KvEvent => ({
@@ -26,5 +26,41 @@ describe('kvEventFault - a stored event', () => {
 
   it('with engine hashes and local hashes - is checked by the local hashes', () => {
     expect(kvEventFault(stored([1, 2, 1, 2], Uint32Array.of(7, 8, 7, 8)))).toBeNull()
+  })
+})
+
+describe('ownReport', () => {
+  const load = {
+    dpRank: 0,
+    activeBlocks: 1,
+    totalBlocks: 10,
+    runningRequests: 1,
+    queuedRequests: 0,
+    prefillTokensInFlight: 0,
+  }
+
+  it('an engine that uses the same object again - does not change what was reported', () => {
+    const step = { ...load }
+    const own = ownReport(step, loadReportFault)
+    step.queuedRequests = 3
+    expect(own).toEqual(load)
+  })
+
+  it('a field that returns something else the second time - is read once', () => {
+    const event = stored([1, 2])
+    let reads = 0
+    Object.defineProperty(event, 'tier', {
+      enumerable: true,
+      get: () => (reads++ === 0 ? 'device' : 'tape'),
+    })
+    expect(ownReport(event, kvEventFault)).toEqual(stored([1, 2]))
+    expect(reads).toBe(1)
+  })
+
+  it.each([
+    ['no record', null, 'an event is not a record'],
+    ['a wrong field', { ...stored([1, 2]), tier: 'tape' }, "tier 'tape'"],
+  ])('%s - is what is wrong with it', (_name, event, fault) => {
+    expect(ownReport(event as KvEvent, kvEventFault)).toBe(fault)
   })
 })

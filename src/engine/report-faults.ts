@@ -40,6 +40,19 @@ function readable(what: string, judge: () => string | null): string | null {
   }
 }
 
+/** A copy that the engine cannot change any more, of which each field was read once; or what is wrong with it. */
+export function ownReport<Report extends object>(
+  report: Report,
+  faultOf: (own: Report) => string | null,
+): Report | string {
+  let own = report
+  const fault = readable('a report', () => {
+    if (typeof report === 'object' && report !== null) own = { ...report }
+    return faultOf(own)
+  })
+  return fault ?? own
+}
+
 function eventFault(event: KvEvent): string | null {
   if (typeof event !== 'object' || event === null) return 'an event is not a record'
   switch (event.kind) {

@@ -20,6 +20,8 @@ export const STREAM_RULES = {
   'missing-terminal': 'The stream must end with a chunk that has `finish`, or with an error.',
   'error-untyped': 'An error that ends the stream must be a BatonError.',
   'tokens-over-max': 'A stream must not have more tokens than `maxTokens`.',
+  'items-empty':
+    'No more than 10,000 items in a row, and one per token of the prompt, may have neither tokens nor text.',
   'usage-mismatch':
     '`usage.completionTokens` must be the number of streamed tokens; in a stream with text it must never decrease.',
   'usage-total-mismatch': '`usage.totalTokens` must be the sum of prompt and completion tokens.',
@@ -34,6 +36,9 @@ export const STREAM_RULES = {
 } as const
 
 export type StreamRule = keyof typeof STREAM_RULES
+
+/** A generator that yields nothing for ever, without a pause, would stop the whole process. */
+const EMPTY_ITEMS_MAX = 10_000
 
 export interface ValidateOptions {
   /** Enables the rules that need the request. */
@@ -67,10 +72,13 @@ export function brokenStreamRule(error: unknown): StreamRule | null {
 export class StreamValidator {
   readonly #maxTokens: number
   readonly #promptTokens: number | undefined
+  readonly #emptyMax: number
   readonly #wantsLogprobs: boolean
   readonly #context: GenerateContext | undefined
   readonly #scores: PromptScores | null
   #tokenCount = 0
+  /** Items in a row that brought nothing. */
+  #emptyCount = 0
   #hasText = false
   #hasEnded = false
   #wasStopped = false
@@ -78,6 +86,7 @@ export class StreamValidator {
   constructor(options: ValidateOptions = {}) {
     this.#maxTokens = options.request?.stop.maxTokens ?? Infinity
     this.#promptTokens = options.request?.tokenIds.length
+    this.#emptyMax = EMPTY_ITEMS_MAX + (this.#promptTokens ?? 0)
     this.#wantsLogprobs = options.request?.output.logprobs !== undefined
     this.#context = options.context
     this.#scores = options.request === undefined ? null : new PromptScores(options.request)
@@ -114,6 +123,9 @@ export class StreamValidator {
     const { tokenIds, text, finish } = chunk
     if (text !== undefined && text !== '') this.#hasText = true
     this.#tokenCount += tokenIds.length
+    this.#emptyCount = tokenIds.length > 0 || text ? 0 : this.#emptyCount + 1
+    if (this.#emptyCount > this.#emptyMax)
+      throw violation('items-empty', `${this.#emptyCount} items in a row brought nothing`)
     if (this.#tokenCount > this.#maxTokens)
       throw violation('tokens-over-max', `${this.#tokenCount} tokens, asked ${this.#maxTokens}`)
     if (tokenIds.length > 0 && this.#wantsLogprobs && chunk.logprobs === undefined)

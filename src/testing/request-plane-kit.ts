@@ -147,6 +147,28 @@ async function withPlane(
 
 export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
   {
+    name: "a worker that writes into its request does not change the sender's, which may be sent again",
+    async run(create) {
+      const handler: WorkerHandler = {
+        serve(request, reply) {
+          request.tokenIds.fill(0)
+          Object.assign(request.sampling, { temperature: 9 })
+          Object.assign(request.stop, { maxTokens: 9 })
+          Object.assign(request.output, { logprobs: 9 })
+          reply.chunk(finishChunk('length'))
+          return { cancel: () => undefined }
+        },
+      }
+      await withPlane(create, handler, async ({ plane }) => {
+        const request = planeRequest('r', [3, 4, 5])
+        const sink = new CollectingSink()
+        plane.send(WORKER, request, sink)
+        await sink.ended
+        expectSame('the request', request, planeRequest('r', [3, 4, 5]))
+      })
+    },
+  },
+  {
     name: 'tokens arrive in order and the reply ends once',
     run: (create) =>
       withPlane(create, countingHandler, async ({ plane }) => {

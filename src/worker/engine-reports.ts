@@ -6,7 +6,7 @@
  * blocks are recorded all the same, so that the first snapshot contains them.
  */
 import { BatonError } from '../base/index.ts'
-import { kvEventFault, loadReportFault, rankFault } from '../engine/index.ts'
+import { kvEventFault, loadReportFault, ownReport, rankFault } from '../engine/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
 import type { KvEvent, KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { WorkerUplink } from '../wire/index.ts'
@@ -61,9 +61,9 @@ export class EngineReports {
         if (withKvEvents) this.#publish(dpRank, events)
       },
       load: (report) => {
-        const fault = loadReportFault(report)
-        if (fault !== null) this.#reportFault('load report', fault)
-        else if (this.#load.publish(report)) this.#onSign()
+        const own = ownReport(report, loadReportFault)
+        if (typeof own === 'string') this.#reportFault('load report', own)
+        else if (this.#load.publish(own)) this.#onSign()
       },
       // The engine may give any value as the reason; only null means that it is available.
       unavailable: (reason) =>
@@ -82,10 +82,11 @@ export class EngineReports {
   }
 
   #soundIn(events: readonly KvEvent[]): KvEvent[] {
-    return events.filter((event) => {
-      const fault = kvEventFault(event)
-      if (fault !== null) this.#reportFault('KV event', fault)
-      return fault === null
+    return events.flatMap((event) => {
+      const own = ownReport(event, kvEventFault)
+      if (typeof own !== 'string') return [own]
+      this.#reportFault('KV event', own)
+      return []
     })
   }
 

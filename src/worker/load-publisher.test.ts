@@ -38,15 +38,6 @@ describe('LoadPublisher - a report per step that changed the load', () => {
     for (const step of [report(1), report(1), changed, { ...changed }]) load.publish(step)
     expect(sent).toEqual([report(1), changed])
   })
-
-  it('an engine that reuses the same object - is handled', () => {
-    const { sent, load } = publisher()
-    const step = { ...report(1) }
-    load.publish(step)
-    step.queuedRequests = 3
-    load.publish(step)
-    expect(sent.map(({ queuedRequests }) => queuedRequests)).toEqual([0, 3])
-  })
 })
 
 describe('Worker - load', () => {

@@ -18,11 +18,9 @@ export class LoadPublisher {
   publish(report: LoadReport): boolean {
     const sent = this.#sent.get(report.dpRank)
     if (sent !== undefined && isSameLoad(report, sent)) return false
-    // A copy, because an engine may reuse the object.
-    const copy = { ...report }
-    this.#sent.set(report.dpRank, copy)
-    this.#emit(copy)
-    return sent === undefined || hasWorked(copy, sent)
+    this.#sent.set(report.dpRank, report)
+    this.#emit(report)
+    return sent === undefined || hasWorked(report, sent)
   }
 
   /** The newest report of every rank, for a router that has just connected. */

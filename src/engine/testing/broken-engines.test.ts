@@ -47,6 +47,9 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'tokens-over-max': chunks((chunk) =>
     chunk.finish === undefined ? { ...chunk, tokenIds: [1, 1] } : chunk,
   ),
+  'items-empty': replaced(async function* () {
+    for (;;) yield { tokenIds: [] }
+  }),
   'prompt-logprobs-invalid': chunks((chunk) => ({
     ...chunk,
     promptLogprobs: { from: 0, tokens: [] },

@@ -101,7 +101,7 @@ export class LocalRequestPlane implements RequestPlane {
       onFault: (error) => this.#reports.onFault?.(error),
     })
     worker.replies.add(reply)
-    reply.handle = worker.handler.serve(request, reply)
+    reply.handle = worker.handler.serve(copyOf(request), reply)
     return { cancel: (kind) => reply.cancel(kind) }
   }
 
@@ -112,5 +112,17 @@ export class LocalRequestPlane implements RequestPlane {
   async close(): Promise<void> {
     for (const workerId of this.#workers.keys()) this.removeWorker(workerId)
     await Promise.resolve()
+  }
+}
+
+/** What a connection does as well: an engine may write into its request, and another worker may get it later. */
+function copyOf(request: GenerateRequest): GenerateRequest {
+  return {
+    ...request,
+    tokenIds: request.tokenIds.slice(),
+    sampling: { ...request.sampling },
+    stop: { ...request.stop },
+    output: { ...request.output },
+    eosTokenIds: [...request.eosTokenIds],
   }
 }
