@@ -5,6 +5,8 @@ import type { GuidedDecoding } from '../../request/index.ts'
 import { fieldsSchema } from './record-schema.ts'
 
 const GRAMMAR_NESTING_MAX = 500
+const OPEN = 0x28
+const CLOSE = 0x29
 
 const responseFormat = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text') }),
@@ -125,9 +127,11 @@ function schemaOrJson(schema: unknown, field: string): GuidedDecoding {
 function grammarOf(gbnf: string | undefined): GuidedDecoding | undefined {
   if (gbnf === undefined) return undefined
   let depth = 0
-  for (const letter of gbnf) {
-    if (letter === '(') depth += 1
-    else if (letter === ')') depth -= 1
+  // By code: a grammar may be as long as the body of a request.
+  for (let at = 0; at < gbnf.length; at++) {
+    const code = gbnf.charCodeAt(at)
+    if (code === OPEN) depth += 1
+    else if (code === CLOSE) depth -= 1
     if (depth > GRAMMAR_NESTING_MAX) {
       throw refused('guided_grammar', `is nested deeper than ${GRAMMAR_NESTING_MAX}`)
     }

@@ -47,6 +47,14 @@ function endOf(gbnf: string, from: number, end: string): number {
   return gbnf.length
 }
 
+/** Before the grammar is written: a list of choices may be as long as the body of a request. */
+export function checkChoices(choices: readonly string[]): void {
+  if (choices.length > ALTERNATIVES_MAX)
+    throw tooMuch(`${choices.length} alternatives`, ALTERNATIVES_MAX)
+  const length = choices.reduce((sum, choice) => sum + choice.length, 0)
+  if (length > GBNF_LENGTH_MAX) throw tooMuch(`${length} characters`, GBNF_LENGTH_MAX)
+}
+
 function tooMuch(what: string, limit: number): GrammarTooLarge {
   return new GrammarTooLarge(`the grammar is too large: ${what}, the limit is ${limit}`)
 }

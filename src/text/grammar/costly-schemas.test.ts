@@ -63,6 +63,15 @@ const COSTLY: Readonly<Record<string, Schema>> = {
       ...named(4, 'b', (index) => nestedObjects(index, 'b')),
     },
   },
+  'a constant of megabytes in many places': {
+    type: 'object',
+    properties: named(200, 'p', () => ({ $ref: '#/$defs/text' })),
+    $defs: { text: { allOf: [{ const: '\u0001'.repeat(4_000_000) }, {}] } },
+  },
+  'required names without an end': {
+    type: 'object',
+    required: numbered(300_000, (index) => `x${index}`),
+  },
   'large lists that are merged again and again': {
     allOf: numbered(100, () => ({ enum: numbered(2000, (index) => `${index}`) })),
   },
@@ -79,6 +88,18 @@ describe('costly schemas', () => {
       /^root/,
     )
     expect([...relaxed]).not.toEqual([])
+  })
+
+  it('a reference of megabytes - is refused', () => {
+    const schema = { $ref: `#/${'a/'.repeat(5_000_000)}` }
+    expect(() => guidedGrammar({ kind: 'json-schema', schema })).toThrow(/'\$ref' of more than/)
+  })
+
+  it.each([
+    ['one after the other of megabytes', numbered(500, () => 'x'.repeat(10_000_000))],
+    ['without an end', numbered(1_000_000, () => 'x')],
+  ])('choices %s - are refused before anything is written', (_name, choices) => {
+    expect(() => guidedGrammar({ kind: 'choice', choices })).toThrow(/grammar is too large/)
   })
 
   it('a large schema that is not costly - is enforced', () => {

@@ -1,7 +1,7 @@
 /** Builds the grammar (GBNF) for a request with structured output. */
 import { BatonError } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
-import { checkGbnf } from '../gbnf/gbnf-limits.ts'
+import { checkChoices, checkGbnf } from '../gbnf/gbnf-limits.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
 import { invalid } from '../gbnf/grammar-refusal.ts'
 import { automatonGbnf } from '../regex/automaton-gbnf.ts'
@@ -37,6 +37,7 @@ function grammarOf(guided: GuidedDecoding, relaxed: Set<string>): string {
     case 'json-schema':
       return jsonSchemaToGbnf(guided.schema, guided.isRelaxed === true ? relaxed : undefined)
     case 'choice':
+      checkChoices(guided.choices)
       return `root ::= ${guided.choices.map(gbnfText).join(' | ')}\n`
     case 'grammar':
       return guided.gbnf

@@ -6,6 +6,9 @@ import { isSchema } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import type { SchemaContext } from './schema-context.ts'
 
+/** To find out what holds for a name is as slow as this many steps. */
+const NAME_STEPS = 4
+
 /**
  * The properties that the schema defines, plus required ones that it does not define, with all that holds for them.
  * `false`: the schema does not allow the name. `names` is the flattened `propertyNames`.
@@ -17,6 +20,7 @@ export function propertiesOf(
 ): ReadonlyMap<string, unknown> {
   const defined = isSchema(schema['properties']) ? Object.keys(schema['properties']) : []
   const required = listOf(schema['required'] ?? [], 'required').map(String)
+  context.spend(NAME_STEPS * (defined.length + required.length))
   return new Map(
     [...new Set([...defined, ...required])].map((name) => [
       name,

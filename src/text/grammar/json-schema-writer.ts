@@ -64,7 +64,8 @@ export class SchemaWriter {
   expression(given: unknown): string {
     if (given === true) return 'value'
     if (given === false) throw nothingValid()
-    if (this.#place.path.length > this.#limits.depthMax) return shallow(given)
+    if (this.#place.path.length > this.#limits.depthMax)
+      return shallow(given, (value) => this.#context.json(value))
     const schema = this.#flattener.flat(given)
     if (typeof schema === 'boolean') return this.expression(schema)
     if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
@@ -191,12 +192,12 @@ export class SchemaWriter {
       const isRequired = required.has(key)
       const write = (): string => {
         const value = this.#rules.within(`properties/${key}`, () => this.expression(property))
-        return this.#rules.rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
+        return this.#rules.rule(`${gbnfText(this.#context.json(key))} ws ":" ws ${value}`)
       }
       const rule = isRequired ? write() : this.#rules.optional(write)
-      if (rule !== null) pairs.unshift({ rule, isRequired })
+      if (rule !== null) pairs.push({ rule, isRequired })
     }
-    const members = this.#members(schema, pairs)
+    const members = this.#members(schema, pairs.toReversed())
     if (members === null) throw nothingValid()
     return this.#rules.rule(`"{" ws ${members} "}" ws`)
   }

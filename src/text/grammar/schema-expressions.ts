@@ -3,10 +3,10 @@ import { exactJson } from '../../base/index.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
 import { isSchema, typesOf } from './json-schema-types.ts'
 
-/** Any value of the schema's type, or its constant. */
-export function shallow(given: unknown): string {
+/** Any value of the schema's type, or its constant, which `json` writes. */
+export function shallow(given: unknown, json = exactJson): string {
   if (isSchema(given) && 'const' in given) {
-    const text = gbnfText(exactJson(given['const']))
+    const text = gbnfText(json(given['const']))
     if (text.length <= CONSTANT_MAX) return `( ${text} ws )`
   }
   const types = isSchema(given) ? typesOf(given) : []
