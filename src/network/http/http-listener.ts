@@ -42,6 +42,8 @@ export class HttpListener {
   ) {
     const { headMs, requestMs, checkMs } = slow
     const bounds = {
+      // The server refuses them itself, with a body.
+      requireHostHeader: false,
       noDelay: true,
       keepAlive: true,
       headersTimeout: headMs,

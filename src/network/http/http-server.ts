@@ -10,12 +10,13 @@ import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
+import { answerBrokenRequests } from './broken-requests.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
-import { repeatedHeader, withOneRequestId } from './repeated-headers.ts'
+import { headerFault, withOneRequestId } from './repeated-headers.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
 import { inviteBody, readBody, untilSent } from './request-body.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
@@ -78,6 +79,17 @@ export class HttpServer {
     const { connectionsPerAddress = 0, onTooManyConnections = () => undefined } = options
     const limit = new AddressLimit(connectionsPerAddress, onTooManyConnections)
     this.#listener.server.on('connection', limit.admit)
+    answerBrokenRequests(this.#listener.server, (error) => options.open(noHead()).refuse(error))
+    this.#listener.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
+      closeAfter(req, res)
+      const gone = new ClientSignal()
+      const error = new BatonError(
+        'request.invalid_argument',
+        'the header expect has no known value',
+      )
+      const reply = { ...options.open(headOf(req, gone)).refuse(error), status: 417 }
+      send({ res, gone }, reply, this.#unsent)
+    })
   }
 
   /** Resolves when the port is bound; throws `host.address_in_use` with advice. */
@@ -155,13 +167,10 @@ export class HttpServer {
     })
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
-    const repeated = repeatedHeader(req)
-    if (repeated !== null) {
+    const fault = headerFault(req)
+    if (fault !== null) {
       closeAfter(req, res)
-      const error = new BatonError(
-        'request.invalid_argument',
-        `the header ${repeated} occurs more than once`,
-      )
+      const error = new BatonError('request.invalid_argument', fault)
       return send({ res, gone }, open.refuse(error), this.#unsent)
     }
     const isInvited = inviteBody(open, req, res)
@@ -173,10 +182,9 @@ export class HttpServer {
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
     if (body === null) {
-      const isWhole = isInvited && (await this.#untilSent(req, open.bodyBytesMax))
-      if (!isWhole || open.reply === undefined) closeAfter(req, res)
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
-      return send({ res, gone }, reply, this.#unsent)
+      const isKept = open.reply !== undefined
+      return await this.#refuseBody(req, reply, { res, gone, isInvited, isKept, ...open })
     }
     let reply: HttpReply
     try {
@@ -204,15 +212,32 @@ export class HttpServer {
     try {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
       if (reply !== null && !res.destroyed) send(client, reply, this.#unsent)
-    } catch (error) {
-      const isWhole = isInvited && (await this.#untilSent(req, open.bodyBytesMax))
-      if (!isWhole) closeAfter(req, res)
-      if (!res.destroyed) send(client, open.refuse(BatonError.from(error)), this.#unsent)
+    } catch (thrown) {
+      const error = BatonError.from(thrown)
+      const isKept = error.code !== 'request.payload_too_large'
+      const reply = open.refuse(error)
+      await this.#refuseBody(req, reply, { ...client, isInvited, isKept, ...open })
     }
   }
 
-  #untilSent(req: IncomingMessage, bytesMax: number): Promise<boolean> {
-    return untilSent(req, Math.max(bytesMax, REFUSED_BODY_BYTES), this.#refusedBodyMs)
+  /**
+   * Answers a request without its body. The connection is kept, if it may be, for a client that soon sends the rest.
+   * Otherwise the answer is sent at once, and the rest is read and dropped for a while before the connection ends: a
+   * connection that is closed while the client sends loses the answer.
+   */
+  async #refuseBody(req: IncomingMessage, reply: HttpReply, refused: RefusedBody): Promise<void> {
+    const { res, gone, isInvited, isKept, bodyBytesMax } = refused
+    if (res.destroyed) return
+    const bytesMax = 2 * Math.max(bodyBytesMax, REFUSED_BODY_BYTES)
+    const isShort = Number(req.headers['content-length'] ?? 0) <= bytesMax
+    const rest = isInvited ? untilSent(req, bytesMax, this.#refusedBodyMs) : null
+    if (rest === null || isHttp2(req) || (isKept && isShort)) {
+      if ((await rest) !== true || !isKept) closeAfter(req, res)
+      if (!res.destroyed) send({ res, gone }, reply, this.#unsent)
+      return
+    }
+    closeAfter(req, res)
+    await sendBeforeRest({ res, gone }, reply, this.#unsent, rest)
   }
 }
 
@@ -257,6 +282,11 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
     : { method, path, query, headers, signal, remoteAddress }
 }
 
+/** Of a request whose head cannot be read. */
+function noHead(): HttpHead {
+  return { method: '', path: '', query: '', headers: {}, signal: new ClientSignal() }
+}
+
 /** Returns the path of an absolute URL, which a proxy may send and every server must accept (RFC 9112, 3.2.2). */
 function withoutOrigin(target: string): string {
   if (target.startsWith('/')) return target
@@ -270,6 +300,14 @@ function withoutOrigin(target: string): string {
 const CUT_OFF_MS = 1_000
 const REFUSED_BODY_MS = 10_000
 const REFUSED_BODY_BYTES = 1024 * 1024
+
+interface RefusedBody extends Client {
+  /** The client was asked for its body, or did not wait for that. */
+  readonly isInvited: boolean
+  /** The connection may be used again. */
+  readonly isKept: boolean
+  readonly bodyBytesMax: number
+}
 
 /** The receiver of a reply. */
 type Client = Pick<SentReply, 'res' | 'gone'>
@@ -288,6 +326,25 @@ function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
   }
   writeHead(res, reply.status, reply.headers)
   body.open(new SocketStreamWriter(sent, unsent))
+}
+
+/** Sends the whole reply, and ends the connection when `rest` is over. */
+async function sendBeforeRest(
+  to: Client,
+  reply: HttpReply,
+  unsent: UnsentBytes,
+  rest: Promise<unknown>,
+): Promise<void> {
+  const { body } = reply
+  if (typeof body === 'string' || body instanceof Uint8Array) {
+    writeHead(to.res, reply.status, withLength(reply.headers, Buffer.byteLength(body)))
+    to.res.flushHeaders()
+    to.res.write(body)
+    await rest
+    to.res.end()
+    return
+  }
+  send(to, reply, unsent)
 }
 
 /**

@@ -8,19 +8,22 @@ import type { IncomingMessage } from 'node:http'
 const ONCE = ['Host', 'Authorization', 'x-api-key']
 const REQUEST_ID = 'x-request-id'
 
-/** The name of a header that affects authorisation or routing and occurs more than once; null: there is none. */
-export function repeatedHeader(req: Pick<IncomingMessage, 'rawHeaders'>): string | null {
-  const { rawHeaders } = req
+/** What is wrong with the headers that affect authorisation or routing; null: nothing. */
+export function headerFault(
+  req: Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>,
+): string | null {
+  const { rawHeaders, httpVersion } = req
   let seen = 0
   // In one pass without lists, because every request is checked.
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const given = rawHeaders[i] as string
     const at = ONCE.findIndex((name) => isSameName(given, name))
     if (at < 0) continue
-    if ((seen & (1 << at)) !== 0) return ONCE[at] as string
+    if ((seen & (1 << at)) !== 0) return `the header ${ONCE[at]} occurs more than once`
     seen |= 1 << at
   }
-  return null
+  // Every server must refuse such requests (RFC 9112, 3.2).
+  return httpVersion === '1.1' && (seen & 1) === 0 ? 'the header Host is missing' : null
 }
 
 /** Of several request ids the first one counts, so that an id that a proxy adds does not hide the client's. */

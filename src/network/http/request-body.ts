@@ -72,7 +72,7 @@ export function untilSent(
     let bytes = 0
     req.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > bytesMax * 2) done(false)
+      if (bytes > bytesMax) done(false)
     })
     req.once('end', () => done(true))
     req.once('error', () => done(false))

@@ -1,0 +1,115 @@
+/** Requests that the HTTP parser refuses, and bodies that are refused by their length: the client reads why. */
+import { connect } from 'node:net'
+import { describe, expect, it } from 'vitest'
+import { rawExchange, serve, text, url } from '../../../test/network/http-trial.ts'
+import { until } from '../../../test/until.ts'
+
+const HOUR_MS = 3_600_000
+const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+
+describe('requests that are not valid HTTP', () => {
+  it.each([
+    ['no HTTP', 'hello\r\n\r\n', 400],
+    ['an unknown method', 'BREW / HTTP/1.1\r\nHost: x\r\n\r\n', 400],
+    ['no host', 'GET / HTTP/1.1\r\n\r\n', 400],
+    [
+      'two lengths',
+      'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n',
+      400,
+    ],
+    ['a chunk without a size', `${chunked}zz\r\n`, 400],
+    ['chunk extensions without an end', `${chunked}1;${'a'.repeat(20_000)}`, 413],
+    [
+      'headers that are too large',
+      `GET / HTTP/1.1\r\nHost: x\r\nx: ${'a'.repeat(20_000)}\r\n\r\n`,
+      431,
+    ],
+    ['headers that go on and on', `GET / HTTP/1.1\r\nHost: x\r\nx: ${'a'.repeat(3_000_000)}`, 431],
+    ['an unknown expectation', 'GET / HTTP/1.1\r\nHost: x\r\nExpect: 200-ok\r\n\r\n', 417],
+  ])('%s - an error with a body, and the connection ends', async (_name, request, status) => {
+    const trial = await serve(async () => text('ok'))
+    const answer = await rawExchange(trial.server.port, request)
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} [A-Z]`))
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i)
+    expect(answer).toMatch(/\r\n\r\nrequest\.(invalid_argument|payload_too_large)$/)
+    await until('the request has ended', () => trial.server.requestsActive === 0)
+  })
+
+  it('a broken request after a whole one - each gets its answer', async () => {
+    const trial = await serve(async () => text('first'))
+    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.write(request)
+    await until('the first answer', () => answer.endsWith('first'))
+    socket.write('hello\r\n\r\n')
+    await until('the second answer', () => answer.endsWith('request.invalid_argument'))
+    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
+  })
+
+  it('a broken request after one whose answer is being sent - does not get into that answer', async () => {
+    const trial = await serve(async () => ({
+      status: 200,
+      headers: {},
+      body: { open: (writer) => writer.write('part') },
+    }))
+    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let answer = ''
+    let isClosed = false
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.on('error', () => undefined)
+    socket.on('close', () => (isClosed = true))
+    socket.write(request)
+    await until('the first part', () => answer.includes('part'))
+    socket.write('hello\r\n\r\n')
+    await until('the connection is closed', () => isClosed)
+    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+  })
+})
+
+describe('bodies that are too large', () => {
+  const early = { status: 401, headers: {}, body: 'who are you?' }
+  it.each([
+    ['a length far above the limit', {}, 99_999_999_999, 413, 'request.payload_too_large'],
+    ['a length just above the limit', {}, 1001, 413, 'request.payload_too_large'],
+    ['a reply that needs no body', { early }, 99_999_999_999, 401, 'who are you?'],
+  ])('%s - is answered at once', async (_name, limits, length, status, body) => {
+    // A server that waited for the body would do so for an hour.
+    const trial = await serve(async () => text('late'), { ...limits, refusedBodyMs: HOUR_MS })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\nbegin`)
+    await until('the answer', () => answer.endsWith(body))
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*\r\nconnection: close\r\n`, 'i'))
+    socket.destroy()
+    await until('the request has ended', () => trial.server.requestsActive === 0)
+  })
+
+  it('a client that sends without an end - has its answer when it is disconnected', async () => {
+    const trial = await serve(async () => text('late'), { refusedBodyMs: HOUR_MS })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let answer = ''
+    let isClosed = false
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.on('error', () => undefined)
+    socket.on('close', () => (isClosed = true))
+    socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n')
+    await until('the connection is closed', () => {
+      if (!isClosed) socket.write(Buffer.alloc(100_000))
+      return isClosed
+    })
+    expect(answer).toMatch(/^HTTP\/1.1 413 [^]*request\.payload_too_large$/)
+  })
+
+  it('the server - answers others meanwhile', async () => {
+    const trial = await serve(async () => text('ok'), { refusedBodyMs: HOUR_MS })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n')
+    await until('it waits', () => trial.server.requestsActive === 1)
+    expect(await (await fetch(url(trial))).text()).toBe('ok')
+    socket.destroy()
+  })
+})

@@ -1,0 +1,69 @@
+/**
+ * Answers what Node's HTTP parser refuses, in the form of other errors. Node's own answers have no body, and it closes
+ * the connection at once, so that a client that still sends may lose them.
+ */
+import { STATUS_CODES } from 'node:http'
+import type { Server, ServerResponse } from 'node:http'
+import type { Http2SecureServer } from 'node:http2'
+import type { Socket } from 'node:net'
+import { BatonError } from '../../base/index.ts'
+import type { HttpReply } from '../../frontend/index.ts'
+
+/** How long a client may read the answer before the connection is closed. */
+const LINGER_MS = 1_000
+
+interface Answer {
+  readonly status: number
+  readonly error: BatonError
+}
+
+/** `refuse` writes the reply for an error; its status is replaced. */
+export function answerBrokenRequests(
+  server: Server | Http2SecureServer,
+  refuse: (error: BatonError) => HttpReply,
+): void {
+  server.on('clientError', (thrown: NodeJS.ErrnoException, socket: Socket) => {
+    // The client continues to send after the answer.
+    if (socket.writableEnded) return
+    if (!socket.writable || hasAnswerOf(socket)) {
+      socket.destroy()
+      return
+    }
+    const { status, error } = answerTo(thrown)
+    socket.end(textOf(status, refuse(error)))
+    setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  })
+}
+
+/** The status that Node would send. */
+function answerTo({ code, message }: NodeJS.ErrnoException): Answer {
+  const refused = (text: string): BatonError => new BatonError('request.invalid_argument', text)
+  const tooLarge = (text: string): BatonError => new BatonError('request.payload_too_large', text)
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return { status: 431, error: refused('the headers of the request are too large') }
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return { status: 413, error: tooLarge('the chunk extensions of the request are too large') }
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return { status: 408, error: refused('the request did not arrive in time') }
+    default:
+      return { status: 400, error: refused(`the request is not valid HTTP: ${message}`) }
+  }
+}
+
+function textOf(status: number, { headers, body }: HttpReply): string {
+  const text = typeof body === 'string' ? body : ''
+  const lines = Object.entries({
+    ...headers,
+    'content-length': Buffer.byteLength(text),
+    connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`
+}
+
+/** A part of an answer to an earlier request was sent; the client would take this one for its continuation. */
+function hasAnswerOf(socket: Socket): boolean {
+  // Node's own answers depend on the same field, which has no public form.
+  const { _httpMessage: current } = socket as { readonly _httpMessage?: ServerResponse | null }
+  return current?.headersSent === true
+}
