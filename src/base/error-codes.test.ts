@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES, isErrorCode } from './error-codes.ts'
+import { ERROR_CODES, isErrorCode, isSendersFault } from './error-codes.ts'
 import type { ErrorClass, ErrorCodeRow } from './error-codes.ts'
 
 const ROWS: readonly (readonly [string, ErrorCodeRow])[] = Object.entries(ERROR_CODES)
@@ -75,5 +75,18 @@ describe('isErrorCode', () => {
   it('only codes of the table - are recognised, not names of Object.prototype', () => {
     expect(ROWS.every(([code]) => isErrorCode(code))).toBe(true)
     expect(['', 'constructor', '__proto__', 'Request.Conflict'].some(isErrorCode)).toBe(false)
+  })
+})
+
+describe('isSendersFault', () => {
+  it.each([
+    ['request.invalid_argument', true],
+    ['request.cancelled', true],
+    ['capacity.exhausted', false],
+    ['backend.unknown', false],
+    ['a.code_of_another_version', false],
+    ['toString', false],
+  ])('%s - %s', (code, expected) => {
+    expect(isSendersFault(code)).toBe(expected)
   })
 })

@@ -261,3 +261,11 @@ export type ErrorCode = keyof typeof ERROR_CODES
 export function isErrorCode(text: string): text is ErrorCode {
   return Object.hasOwn(ERROR_CODES, text)
 }
+
+/**
+ * The error is the fault of the request's sender, not of the server. A code that is not known (of another version)
+ * counts as the server's.
+ */
+export function isSendersFault(code: string): boolean {
+  return isErrorCode(code) && ERROR_CODES[code].httpStatus < 500
+}

@@ -5,7 +5,7 @@
  * JSON parser quotes the body, and an engine may quote all of it. Names of fields and models stay, because an operator
  * looks for them.
  */
-import { ERROR_CODES } from './error-codes.ts'
+import { isSendersFault } from './error-codes.ts'
 import type { ErrorValue } from './baton-error.ts'
 
 /** From the first quote to the last, because a quoted text may contain quotes; not an apostrophe in a word. */
@@ -15,7 +15,7 @@ const IN_BACKTICKS = /`[^`]*`/g
 const NAME = /^`[\w.[\]/:@+-]{1,128}`$/
 
 export function loggedMessage({ code, message }: ErrorValue): string {
-  if (ERROR_CODES[code].httpStatus >= 500) return message
+  if (!isSendersFault(code)) return message
   return message
     .replace(QUOTED, '"…"')
     .replace(IN_BACKTICKS, (text) => (NAME.test(text) ? text : '`…`'))

@@ -1,4 +1,5 @@
 /** The response object of `/v1/responses`, and its events as text. */
+import { isSendersFault } from '../../base/index.ts'
 import type { BatonError } from '../../base/index.ts'
 import { clientMessage } from '../fields/client-message.ts'
 import { asciiJson, quoteJson } from '../fields/json-escape.ts'
@@ -51,9 +52,8 @@ function failure(error: BatonError): Record<string, unknown> {
 
 /** The three codes known to clients of this API. */
 function failureCode(error: BatonError): string {
-  const { httpStatus } = error.row
-  if (httpStatus === 429) return 'rate_limit_exceeded'
-  return httpStatus < 500 ? 'invalid_prompt' : 'server_error'
+  if (error.row.httpStatus === 429) return 'rate_limit_exceeded'
+  return isSendersFault(error.code) ? 'invalid_prompt' : 'server_error'
 }
 
 function usageObject(usage: ReplyUsage): Record<string, unknown> {

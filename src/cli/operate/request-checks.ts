@@ -2,7 +2,7 @@
  * What `baton doctor` reads from a frontend's metrics about its requests: how many ended with an error of the server, and
  * with which. Errors of clients (status 4xx, and disconnects) are not counted, because no change of the fleet mends them.
  */
-import { ERROR_CODES } from '../../base/index.ts'
+import { isSendersFault } from '../../base/index.ts'
 import { counted, fault, ok } from './finding.ts'
 import type { Finding } from './finding.ts'
 
@@ -17,7 +17,7 @@ export function requestFindings(metrics: string): readonly Finding[] {
     const count = Number(value)
     all += count
     const code = label(labels, 'error_type')
-    if (code === '' || isOfClient(code)) continue
+    if (code === '' || isSendersFault(code)) continue
     failed += count
     byCode.set(code, (byCode.get(code) ?? 0) + count)
   }
@@ -27,12 +27,6 @@ export function requestFindings(metrics: string): readonly Finding[] {
   const text = `${failed} of ${counted(all, 'request')} failed since the start: ${codes}`
   if (failed <= FAILED_SHARE_MAX * all) return [ok('requests', text)]
   return [fault('requests', text, advice(common[0]?.[0] ?? ''))]
-}
-
-/** A code of another version counts as an error of the server. */
-function isOfClient(code: string): boolean {
-  const known: Readonly<Record<string, { readonly httpStatus: number } | undefined>> = ERROR_CODES
-  return (known[code]?.httpStatus ?? 500) < 500
 }
 
 function label(labels: string, name: string): string {

@@ -3,7 +3,7 @@
  * hangs, a stage that took too long) are warnings, the rest is at lower levels.
  */
 import type { Logger } from 'pino'
-import { ERROR_CODES, loggedMessage } from '../../base/index.ts'
+import { isSendersFault, loggedMessage } from '../../base/index.ts'
 import type { ErrorValue } from '../../base/index.ts'
 import type { WorkerEvent, WorkerObserver } from '../../worker/index.ts'
 
@@ -97,9 +97,7 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
       return 'info'
     case 'request-ended':
       // An invalid request is its sender's fault; a failing engine concerns the operator.
-      return event.error === undefined || ERROR_CODES[event.error.code].httpStatus < 500
-        ? 'debug'
-        : 'warn'
+      return event.error === undefined || isSendersFault(event.error.code) ? 'debug' : 'warn'
     case 'kv-released':
       return event.reason === 'acknowledged' ? 'debug' : 'info'
     default:

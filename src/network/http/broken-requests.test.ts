@@ -52,7 +52,7 @@ describe('requests that are not valid HTTP', () => {
     const trial = await serve(async () => ({
       status: 200,
       headers: {},
-      body: { open: (writer) => writer.write('part') },
+      body: { open: (writer) => writer.write('part', false) },
     }))
     const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
     const socket = connect(trial.server.port, '127.0.0.1')
