@@ -1,15 +1,14 @@
 /**
  * Compares routing policies, above all costs in milliseconds with costs in blocks: every load of `routing/loads.ts`
- * with
- * every policy of `routing/policies.ts`, paired over seeds. The real router in front of simulated workers, in virtual
- * time.
+ * with every policy of `routing/policies.ts`, paired over seeds. The real router in front of simulated workers, in
+ * virtual time.
  * Prints the matrix of docs/routing-quality.md.
  *
  *   npx tsx bench/routing-quality.ts [--trace conversation_trace.jsonl] [--seeds 3] [--requests 800] [--quick]
  *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--earlier FILE]
  *   npx tsx bench/routing-quality.ts --random 200 [--from 0]   loads with random parameters (`routing/random-loads.ts`)
- *   npx tsx bench/routing-quality.ts --random 80 --policies time,time#1,time#2,time#3,time#4   how much is chance: copies
- *     of a policy that break ties differently
+ *   npx tsx bench/routing-quality.ts --random 60 --bound   also what no router can beat (`routing/lower-bound.ts`)
+ *   npx tsx bench/routing-quality.ts --random 60 --seeds 4 --noise   how much is chance (`routing/noise.ts`)
  *
  * The trace (Mooncake's format) may also be set by BATON_CONVERSATION_TRACE; without one its loads are skipped.
  * `--earlier` names the `--json` output of an earlier run, from which results of policies that are not run are taken.
@@ -22,12 +21,13 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { rolldown } from 'rolldown'
-import type { CellFigures, CellOrder } from './routing/cell.ts'
+import type { CellOrder } from './routing/cell.ts'
+import type { CellFigures, Cells } from './routing/figures.ts'
 import { qualityLoads } from './routing/loads.ts'
 import { randomLoads } from './routing/random-loads.ts'
 import { formatMatrix, formatSummary } from './routing/matrix.ts'
-import type { Cells } from './routing/matrix.ts'
-import { POLICIES } from './routing/policies.ts'
+import { formatNoise, withRepeated } from './routing/noise.ts'
+import { BOUND, POLICIES } from './routing/policies.ts'
 
 const { values } = parseArgs({
   options: {
@@ -43,6 +43,8 @@ const { values } = parseArgs({
     earlier: { type: 'string' },
     random: { type: 'string' },
     from: { type: 'string', default: '0' },
+    bound: { type: 'boolean', default: false },
+    noise: { type: 'boolean', default: false },
   },
 })
 if (values.trace !== undefined) process.env['BATON_CONVERSATION_TRACE'] = resolve(values.trace)
@@ -56,8 +58,11 @@ const chosen = loads.flatMap(({ name, workers }, load) =>
     ? [load]
     : [],
 )
+if (values.noise && seeds < 2) throw new Error('--noise needs two seeds: it compares them')
+const named = values.policies.split(',')
+const policies = [...(values.noise ? withRepeated(named) : named), ...(values.bound ? [BOUND] : [])]
 const orders: CellOrder[] = chosen.flatMap((load) =>
-  values.policies.split(',').flatMap((policy) =>
+  policies.flatMap((policy) =>
     Array.from({ length: seeds }, (_, seed) => ({
       load: from + load,
       isRandom,
@@ -111,4 +116,5 @@ const shown: Cells = Object.fromEntries(
   chosen.map((load) => [labelOf(from + load), cells[labelOf(from + load)] ?? {}]),
 )
 console.log(isRandom ? formatSummary(shown) : formatMatrix(shown))
+if (values.noise) console.log(`\n${formatNoise(shown)}`)
 console.error(`${((performance.now() - beganMs) / 1000).toFixed(0)} s`)

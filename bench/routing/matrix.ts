@@ -3,27 +3,19 @@
  * other.
  */
 import { meanWithMargin } from '../../src/sim/index.ts'
-import type { CellFigures, Metric } from './cell.ts'
-import { JUDGED } from './policies.ts'
-
-/** By load, by policy, one for each seed. */
-export type Cells = Readonly<Record<string, Readonly<Record<string, readonly CellFigures[]>>>>
-
-const METRICS: readonly Metric[] = ['ttft', 'p99', 'e2e', 'good']
-const TITLES: Readonly<Record<Metric, string>> = {
-  ttft: 'mean TTFT ms',
-  p99: 'p99 TTFT ms',
-  e2e: 'mean E2E ms',
-  good: 'good %',
-}
-/** A larger loss against the best counts as worse; smaller differences are within the noise. */
-const WORSE = 0.01
-const BETTER = 0.1
-
-const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length
-const of = (runs: readonly CellFigures[], metric: Metric): number =>
-  mean(runs.map((figures) => figures[metric]))
+import {
+  BETTER,
+  gainOn,
+  isBetter,
+  isWorse,
+  meanOf,
+  METRICS,
+  othersOf,
+  TITLES,
+  WORSE,
+} from './figures.ts'
+import type { Cells, LoadCells, Metric } from './figures.ts'
+import { BOUND, isRepeated, JUDGED } from './policies.ts'
 
 interface Verdict {
   readonly best: string
@@ -33,15 +25,15 @@ interface Verdict {
 }
 
 /** Paired over seeds, as a share of the best other's mean. */
-function judge(policies: Cells[string], metric: Metric): Verdict | null {
-  const judged = policies[JUDGED]
-  const others = Object.keys(policies).filter((name) => name !== JUDGED)
+function judge(policies: LoadCells, metric: Metric, name = JUDGED): Verdict | null {
+  const judged = policies[name]
+  const others = othersOf(Object.keys(policies))
   if (judged === undefined || others.length === 0) return null
   const sign = metric === 'good' ? 1 : -1
   const best = others.reduce((one, other) =>
-    sign * of(policies[other]!, metric) > sign * of(policies[one]!, metric) ? other : one,
+    sign * meanOf(policies[other]!, metric) > sign * meanOf(policies[one]!, metric) ? other : one,
   )
-  const base = of(policies[best]!, metric)
+  const base = meanOf(policies[best]!, metric)
   const gains = judged.map(
     (run, seed) => (sign * (run[metric] - policies[best]![seed]![metric])) / base,
   )
@@ -50,8 +42,10 @@ function judge(policies: Cells[string], metric: Metric): Verdict | null {
 }
 
 export function formatMatrix(cells: Cells): string {
-  const names = [...new Set(Object.values(cells).flatMap((policies) => Object.keys(policies)))]
-  const counts = { worse: 0, surelyWorse: 0, better: 0, all: 0 }
+  const names = [
+    ...new Set(Object.values(cells).flatMap((policies) => Object.keys(policies))),
+  ].filter((name) => !isRepeated(name))
+  const counts = { worse: 0, surelyWorse: 0, better: 0, impossible: 0, all: 0 }
   const sections = METRICS.map((metric) => {
     const rows = Object.entries(cells).map(([load, policies]) => {
       const verdict = judge(policies, metric)
@@ -60,10 +54,11 @@ export function formatMatrix(cells: Cells): string {
         if (verdict.gain < -WORSE) counts.worse++
         if (verdict.gain + verdict.margin < -WORSE) counts.surelyWorse++
         if (verdict.gain >= BETTER) counts.better++
+        if ((judge(policies, metric, BOUND)?.gain ?? BETTER) < BETTER) counts.impossible++
       }
       const figures = names.map((name) => {
         const runs = policies[name]
-        return runs === undefined ? '' : format(metric, of(runs, metric))
+        return runs === undefined ? '' : format(metric, meanOf(runs, metric))
       })
       return `| ${[load, ...figures, verdict === null ? '' : words(verdict)].join(' | ')} |`
     })
@@ -76,8 +71,8 @@ export function formatMatrix(cells: Cells): string {
       ...rows,
     ].join('\n')
   })
-  const { all, worse, surelyWorse, better } = counts
-  const summary = `${all} figures: ${worse} more than 1 % worse than the best other (${surelyWorse} also at the near end of its interval), ${better} at least 10 % better.`
+  const { all, worse, surelyWorse, better, impossible } = counts
+  const summary = `${all} figures: ${worse} more than 1 % worse than the best other (${surelyWorse} also at the near end of its interval), ${better} at least 10 % better${impossible === 0 ? '' : `, which is impossible for ${impossible}`}.`
   return [summary, ...sections].join('\n\n')
 }
 
@@ -87,23 +82,21 @@ export function formatMatrix(cells: Cells): string {
  */
 export function formatSummary(cells: Cells): string {
   const loads = Object.values(cells).filter((policies) => policies[JUDGED] !== undefined)
-  const others = [...new Set(loads.flatMap(Object.keys))].filter((name) => name !== JUDGED)
-  const gain = (policies: Cells[string], name: string, metric: Metric): number => {
-    const sign = metric === 'good' ? 1 : -1
-    // Two per cent are added, so that shares of nearly nothing do not count as large differences.
-    const least = metric === 'good' ? 0.02 : 0
-    const ratio = (of(policies[JUDGED]!, metric) + least) / (of(policies[name]!, metric) + least)
-    return sign * Math.log(ratio)
-  }
+  const names = [...new Set(loads.flatMap(Object.keys))]
+  const others = othersOf(names)
+  const hasBound = names.includes(BOUND)
   const rows = METRICS.map((metric) => {
-    const best = loads.map((policies) =>
-      Math.min(...others.map((name) => gain(policies, name, metric))),
-    )
-    const columns = [best, ...others.map((name) => loads.map((load) => gain(load, name, metric)))]
+    const gain = (load: LoadCells, other: string, name = JUDGED): number =>
+      gainOn(load[other]!, load[name]!, metric)
+    const onBest = (load: LoadCells, name = JUDGED): number =>
+      Math.min(...others.map((other) => gain(load, other, name)))
+    const best = loads.map((load) => onBest(load))
+    const columns = [best, ...others.map((other) => loads.map((load) => gain(load, other)))]
     const shares = [
-      best.filter((one) => one < Math.log(1 - WORSE)),
-      best.filter((one) => one < Math.log(1 - 10 * WORSE)),
-      best.filter((one) => one >= Math.log(1 + BETTER)),
+      best.filter((one) => isWorse(one)),
+      best.filter((one) => isWorse(one, 10)),
+      best.filter(isBetter),
+      ...(hasBound ? [loads.filter((load) => !isBetter(onBest(load, BOUND)))] : []),
     ].map(({ length }) => `${((100 * length) / loads.length).toFixed(0)} %`)
     const means = columns.map((values) => {
       const { mean: middle, margin } = meanWithMargin(values)
@@ -118,6 +111,7 @@ export function formatSummary(cells: Cells): string {
     '> 1 % worse than the best',
     '> 10 % worse',
     '≥ 10 % better',
+    ...(hasBound ? ['which is impossible'] : []),
   ]
   return [`| ${head.join(' | ')} |`, `|${'---|'.repeat(head.length)}`, ...rows].join('\n')
 }

@@ -12,3 +12,9 @@ export const POLICIES: Readonly<Record<string, RouterOptions>> = {
 }
 /** The policy that is compared with the others. */
 export const JUDGED = 'time'
+/** Not a policy, but what none can beat (`lower-bound.ts`). */
+export const BOUND = 'bound'
+
+/** The n-th repetition of a policy: ties are broken in another way, and requests are up to a millisecond later. */
+export const repeated = (policy: string, n: number): string => `${policy}#${n}`
+export const isRepeated = (name: string): boolean => name.includes('#')
