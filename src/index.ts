@@ -39,6 +39,7 @@ export {
   mockArgFiles,
   observeWithAll,
   runWorkerProcess,
+  LongTexts,
   TokenizerThreads,
   WorkerMetrics,
   ZmqKvBroadcast,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
+import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
 
 /** A frontend that records which texts were tokenised off the event loop, and how many at a time. */
 function start() {
@@ -14,13 +14,13 @@ function start() {
     engine: { features: ['embeddings'], embeddingLength: 1 },
     limits: { offLoopCharacters: 100 },
     options: {
-      encodeOffLoop: async (_card, text, options) => {
+      encodeOffLoop: async (_card, tokenizer, text, options) => {
         texts.push(text)
         open += 1
         mostOpen = Math.max(mostOpen, open)
         await Promise.resolve()
         open -= 1
-        return storyteller().tokenizer.encode(text, options)
+        return tokenizer.encode(text, options)
       },
     },
   })
@@ -124,4 +124,21 @@ describe('long texts', () => {
       expect(texts).toHaveLength(1)
     },
   )
+
+  it('a client that leaves while its text is tokenised - nothing is sent', async () => {
+    const client = new AbortController()
+    const it_ = new ScriptedFrontend({
+      limits: { offLoopCharacters: 100 },
+      options: {
+        encodeOffLoop: (_card, tokenizer, text, options) => {
+          client.abort()
+          return Promise.resolve(tokenizer.encode(text, options))
+        },
+      },
+    })
+    const body = JSON.stringify({ model: 'storyteller', messages: user(long) })
+    const { signal } = client
+    const reply = await it_.send('POST', '/v1/chat/completions', { body, signal })
+    expect([reply.status, it_.runs.length]).toEqual([499, 0])
+  })
 })

@@ -158,7 +158,7 @@ export class FrontendStack {
       onAdminNews: (news) => this.#sharing.tellAdmin(news),
       ...(forwarding === null ? {} : { forwarding, media: mediaOptionsOf(config) }),
       metrics: (accept) => this.#metrics.page(accept),
-      encodeOffLoop: (card, text, options) => this.planes.texts.encode(card, text, options),
+      encodeOffLoop: (...asked) => this.planes.texts.encode(...asked),
       limits: {
         migrationLimit: config.migrationLimit,
         migrationWaitMs: config.migrationWaitSeconds * 1000,

@@ -5,11 +5,11 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import { TokenizerThreads } from '../../host/index.ts'
+import { LongTexts } from '../../host/index.ts'
 import { osClock } from '../../os/index.ts'
 import { hasRemoteTokenizer } from '../../request/index.ts'
 import type { RequestPlane, WorkerCard } from '../../request/index.ts'
-import type { EncodeOptions, ModelText } from '../../text/index.ts'
+import type { EncodeOptions, ModelText, Tokenizer } from '../../text/index.ts'
 import { LearningPlane, RemoteTexts, WorkerTexts } from '../../upstream/index.ts'
 import type { RemoteText } from '../../upstream/index.ts'
 import { ModelPlaces } from './model-place.ts'
@@ -25,7 +25,7 @@ export class ModelTexts {
   readonly #atWorkers: WorkerTexts
   readonly #places: ModelPlaces
   readonly #onProblem: (problem: string) => void
-  readonly #threads = new TokenizerThreads()
+  readonly #longTexts = new LongTexts()
   #reported = ''
   #reportedMs = 0
 
@@ -69,17 +69,22 @@ export class ModelTexts {
     this.#onProblem(problem)
   }
 
-  /** Runs on a tokenizer thread, not on the event loop of this process. */
-  async encode(card: WorkerCard, text: string, options: EncodeOptions): Promise<Uint32Array> {
+  /** For a long text, and for every text of a model whose tokenizer is elsewhere. */
+  async encode(
+    card: WorkerCard,
+    tokenizer: Tokenizer,
+    text: string,
+    options: EncodeOptions,
+  ): Promise<Uint32Array> {
     if (hasRemoteTokenizer(card)) {
-      const { tokenizer } = await this.#remote(card)
-      return await tokenizer.encodeThere(text, options)
+      const there = await this.#remote(card)
+      return await there.tokenizer.encodeThere(text, options)
     }
-    return await this.#threads.encode(await this.#places.place(card), text, options)
+    return await this.#longTexts.encode(tokenizer, text, options, () => this.#places.place(card))
   }
 
   async close(): Promise<void> {
-    await this.#threads.close()
+    await this.#longTexts.close()
     this.#places.close()
   }
 

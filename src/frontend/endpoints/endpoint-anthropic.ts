@@ -35,7 +35,8 @@ export async function countMessageTokens(
   const call = parseAnthropicCount(readJsonObject(http.body, http.headers['content-type']))
   const model = deps.registry.known(call.model)
   refuseOtherModels(caller, [call.model ?? model.name, model.name])
-  const limited = withinCount(offLoopOf(deps, model), model.contextLength, 'messages')
-  const { tokenIds } = await chatPrompt(call, await model.text(), limited)
+  const text = await model.text()
+  const limited = withinCount(offLoopOf(deps, model, text), model.contextLength, 'messages')
+  const { tokenIds } = await chatPrompt(call, text, limited)
   return jsonReply(200, { input_tokens: tokenIds.length })
 }

@@ -129,7 +129,7 @@ async function tokenised(
   model: ServedModel,
 ): Promise<Uint32Array[]> {
   const text = await model.text()
-  const limited = withinContext(offLoopOf(deps, model), text, model.contextLength, 'input')
+  const limited = withinContext(offLoopOf(deps, model, text), text, model.contextLength, 'input')
   return await embeddingPrompts(call.inputs, text, limited)
 }
 

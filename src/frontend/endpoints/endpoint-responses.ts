@@ -116,7 +116,8 @@ export async function countResponseTokens(
   const { chat } = parseResponsesRequest(fields)
   const model = deps.registry.known(chat.model)
   refuseOtherModels(caller, [chat.model ?? model.name, model.name])
-  const limited = withinCount(offLoopOf(deps, model), model.contextLength, 'input')
-  const { tokenIds } = await chatPrompt(chat, await model.text(), limited)
+  const text = await model.text()
+  const limited = withinCount(offLoopOf(deps, model, text), model.contextLength, 'input')
+  const { tokenIds } = await chatPrompt(chat, text, limited)
   return jsonReply(200, { object: 'response.input_tokens', input_tokens: tokenIds.length })
 }

@@ -24,7 +24,11 @@ export async function answerTokenize(
   const model = deps.registry.known(call.model)
   refuseOtherModels(caller, [call.model ?? model.name, model.name])
   const text = await model.text()
-  const tokens = Array.from(await tokensOf(call, text, boundedOffLoop(call, deps, model)))
+  const param = typeof call.prompt === 'string' ? 'prompt' : 'messages'
+  const offLoop = offLoopOf(deps, model, text)
+  const tokens = Array.from(
+    await tokensOf(call, text, withinCount(offLoop, model.contextLength, param)),
+  )
   return jsonReply(200, {
     count: tokens.length,
     max_model_len: model.contextLength ?? null,
@@ -53,15 +57,6 @@ export async function answerDetokenize(
   return jsonReply(200, {
     prompt: tokenizer.decode(call.tokens, { skipSpecialTokens: false }),
   })
-}
-
-function boundedOffLoop(
-  call: TokenizeCall,
-  deps: GenerationDeps,
-  model: Parameters<typeof offLoopOf>[1],
-): OffLoop {
-  const param = typeof call.prompt === 'string' ? 'prompt' : 'messages'
-  return withinCount(offLoopOf(deps, model), model.contextLength, param)
 }
 
 async function tokensOf(

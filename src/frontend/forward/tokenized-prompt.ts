@@ -20,10 +20,10 @@ export async function tokenizedPrompt(
   model: ServedModel,
   { body, headers, path }: HttpRequest,
 ): Promise<Uint32Array | null> {
-  const offLoop = offLoopOf(deps, model)
   try {
     const fields = readJsonObject(body, headers['content-type'])
     const text = await model.text()
+    const offLoop = offLoopOf(deps, model, text)
     if (path === '/v1/chat/completions') {
       return (await chatPrompt(parseChatRequest(fields), text, offLoop)).tokenIds
     }

@@ -6,7 +6,7 @@ import type { BatchOptions } from '../batches/batch-folder.ts'
 import type { Clock, Random } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
-import type { EncodeOptions, ModelText } from '../../text/index.ts'
+import type { EncodeOptions, ModelText, Tokenizer } from '../../text/index.ts'
 import type { ApiKey } from '../access/api-key.ts'
 import type { MediaOptions } from '../media/media-options.ts'
 import type { Middleware } from '../http/middleware.ts'
@@ -18,6 +18,7 @@ import type { FrontendObserver } from './frontend-event.ts'
 
 type EncodeOffLoop = (
   card: WorkerCard,
+  tokenizer: Tokenizer,
   text: string,
   options: EncodeOptions,
 ) => Promise<Uint32Array>
@@ -31,7 +32,7 @@ export interface FrontendOptions {
   readonly createRouter: (model: string, version: string) => ModelRouter
   /** Loads template and tokenizer of a model as the worker's card describes. */
   readonly loadText: (card: WorkerCard) => Promise<ModelText>
-  /** Tokenises outside the event loop; used for texts of at least `offLoopCharacters`. */
+  /** Tokenises without delaying the event loop; used for texts of at least `offLoopCharacters`. */
   readonly encodeOffLoop?: EncodeOffLoop
   readonly observer?: FrontendObserver
   readonly fleetObserver?: FleetNewsObserver

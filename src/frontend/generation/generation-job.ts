@@ -63,12 +63,16 @@ export interface GenerationJob<Call extends GenerationOptions> {
   thinkingLimit?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): ThinkingLimit | null
 }
 
-export function offLoopOf(deps: GenerationDeps, model: ServedModel): OffLoop {
+export function offLoopOf(
+  deps: GenerationDeps,
+  model: ServedModel,
+  { tokenizer }: ModelText,
+): OffLoop {
   return (text: string, options: EncodeOptions, charactersOfAll = text.length) => {
     const [card] = model.cards
     if (card === undefined) return undefined
     const isShort = charactersOfAll < deps.bounds.offLoopCharacters
     if (isShort && !hasRemoteTokenizer(card)) return undefined
-    return deps.encodeOffLoop?.(card, text, options)
+    return deps.encodeOffLoop?.(card, tokenizer, text, options)
   }
 }

@@ -178,7 +178,8 @@ function preprocess<Call extends GenerationOptions>(
 ): Preprocessed | Promise<Preprocessed> {
   const withPrompts = (text: ModelText): Preprocessed | Promise<Preprocessed> => {
     const { contextLength } = model
-    const limited = withinContext(offLoopOf(deps, model), text, contextLength, job.promptParam)
+    const offLoop = offLoopOf(deps, model, text)
+    const limited = withinContext(offLoop, text, contextLength, job.promptParam)
     const prompts = job.prompts(text, limited)
     if (prompts instanceof Promise) return prompts.then((awaited) => ({ text, prompts: awaited }))
     return { text, prompts }

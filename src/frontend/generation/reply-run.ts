@@ -198,7 +198,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     const { deps, job, model, record, requests, text } = this.#options
     const [request] = requests
     if (this.#keeper === null || request === undefined) return
-    const next = job.nextTurn?.(this.#keeper.answer, text, offLoopOf(deps, model))
+    const next = job.nextTurn?.(this.#keeper.answer, text, offLoopOf(deps, model, text))
     if (next !== undefined) prefillNextTurn(model, request, next, record.tellOfBackground)
   }
 

@@ -3,16 +3,15 @@
  * bytes of each piece are merged by rank. Words and long stretches that were seen before come from bounded caches.
  */
 import { alphabetToBytes, byteChar } from './byte-alphabet.ts'
-import { decodeTokens, wellFormed } from './decode-tokens.ts'
+import { decodeTokens } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
 import type { MergeTable } from './merge-table.ts'
 import { PieceCache } from './pieces/piece-cache.ts'
 import type { PreTokenizer } from './pre-tokenizer.ts'
-import { StretchCache } from './pieces/stretch-cache.ts'
-import type { IsCut } from './pieces/stretch-cache.ts'
-import { TokenBuffer } from './pieces/token-buffer.ts'
+import type { TokenBuffer } from './pieces/token-buffer.ts'
 import { isBetweenWords } from './pieces/word-cuts.ts'
-import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
+import { StretchEncoder } from './stretch-encoder.ts'
+import type { Tokenizer } from './tokenizer.ts'
 import { UNIT_BYTES_MAX, utf8Into } from './pieces/utf8-units.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
@@ -38,11 +37,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   readonly #cache = new PieceCache((units, start, end, ids) =>
     this.#encodePiece(units, start, end, ids),
   )
-  readonly #stretches = new StretchCache()
-  readonly #buffer = new TokenBuffer()
-  readonly #encodePart = (part: string, ids: TokenBuffer): void => this.#encodePlain(part, ids)
-  /** Null: it is not known where these patterns always cut. */
-  readonly #isCut: IsCut | null
+  protected readonly stretches: StretchEncoder
   readonly #byteIds = new Int32Array(256)
   readonly #bytes = new Uint8Array(KEPT_BYTES)
   readonly #symbols = new Int32Array(KEPT_BYTES)
@@ -50,20 +45,16 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   constructor(options: ByteLevelBpeOptions) {
     super(options)
     this.#options = options
-    this.#isCut = options.preTokenizer.next === null ? null : isBetweenWords
+    this.stretches = new StretchEncoder({
+      addedTokens: options.addedTokens,
+      bosTokenId: options.bosTokenId,
+      normalize: (stretch) => stretch,
+      encodePart: (part, ids) => this.#encodePlain(part, ids),
+      isCut: options.preTokenizer.next === null ? null : isBetweenWords,
+    })
     for (let byte = 0; byte < 256; byte++) {
       this.#byteIds[byte] = options.ids.get(byteChar(byte)) ?? UNKNOWN_BYTE
     }
-  }
-
-  encode(text: string, options: EncodeOptions): Uint32Array {
-    const ids = this.#buffer.clear()
-    if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
-    this.finder.visit(wellFormed(text), options, {
-      onText: (stretch) => this.#stretches.encode(stretch, ids, this.#encodePart, this.#isCut),
-      onToken: (token) => ids.push(token.id),
-    })
-    return ids.finish()
   }
 
   tokenBytes(id: number): Uint8Array {

@@ -1,5 +1,6 @@
 /**
- * A tokenizer that has seen a conversation before, in whatever form, gives the ids of one that has seen nothing.
+ * A tokenizer that has seen a conversation before, in whatever form, gives the ids of one that has seen nothing, at
+ * once and in steps between which it encodes other texts.
  */
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -7,7 +8,7 @@ import { byteFallbackModel } from '../../../test/gguf/vocabularies.ts'
 import { randomTexts } from '../../../test/text/unkind-texts.ts'
 import { randomInt, seededRandom } from '../../base/index.ts'
 import { tokenizerFromJson } from './tokenizer-json.ts'
-import type { Tokenizer } from './tokenizer.ts'
+import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
 
 const readJson = (name: string): Record<string, unknown> =>
   JSON.parse(
@@ -99,11 +100,33 @@ describe.each(Object.entries(KINDS))('a known prefix: %s', (_, { make, turn }) =
           literalRanges: randomInt(random, 3) > 0 ? [] : [at, at + 1 + randomInt(random, 40)],
         }
         known.encode(text, options)
-        expect(known.encode(prompt, options)).toEqual(make().encode(prompt, options))
+        const expected = make().encode(prompt, options)
+        expect(known.encode(prompt, options)).toEqual(expected)
+        for (const other of [known, make()]) {
+          expect(
+            encodedInSteps(other, prompt, options, () => other.encode(story(), options)),
+          ).toEqual(expected)
+        }
       }
     }
   })
 })
+
+/** `between` is called after each step. */
+function encodedInSteps(
+  tokenizer: Tokenizer,
+  text: string,
+  options: EncodeOptions,
+  between: () => void,
+): Uint32Array {
+  const steps = tokenizer.encodeInSteps?.(text, options)
+  if (steps === undefined || steps === null) return tokenizer.encode(text, options)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+    between()
+  }
+}
 
 /** What clients do to an earlier turn. */
 function change(text: string, how: number): string {

@@ -4,13 +4,13 @@
  * merged, and characters without a token become byte tokens. Text is cut before `▁` where no token can span the cut,
  * so that words can be cached.
  */
-import { decodeTokens, wellFormed } from './decode-tokens.ts'
+import { decodeTokens } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
 import { PieceCache } from './pieces/piece-cache.ts'
-import { StretchCache } from './pieces/stretch-cache.ts'
 import type { SymbolPairs } from './symbol-pairs.ts'
-import { TokenBuffer } from './pieces/token-buffer.ts'
-import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
+import type { TokenBuffer } from './pieces/token-buffer.ts'
+import { StretchEncoder } from './stretch-encoder.ts'
+import type { Tokenizer } from './tokenizer.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
 import { isBeforeMarkedBlank, markedBlankCut, noCut } from './pieces/word-cuts.ts'
@@ -41,11 +41,7 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   readonly #options: SpmOptions
   readonly #byteById = new Map<number, number>()
   readonly #pairs: SymbolPairs
-  readonly #cutsWords: boolean
-  readonly #buffer = new TokenBuffer()
-  readonly #stretches = new StretchCache()
-  readonly #encodePart = (part: string, ids: TokenBuffer): void =>
-    this.#cache.encodeText(part, this.#cutsWords ? markedBlankCut : noCut, ids)
+  protected readonly stretches: StretchEncoder
   readonly #cache = new PieceCache((units, start, end, ids) =>
     this.#encodePiece(textOfUnits(units, start, end), ids),
   )
@@ -55,27 +51,16 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
     this.#options = options
     for (const [byte, id] of options.byteIds) this.#byteById.set(id, byte)
     this.#pairs = options.pairs
-    this.#cutsWords = ![...options.ids.keys()].some((name) => BLANK_INSIDE.test(name))
-  }
-
-  encode(text: string, options: EncodeOptions): Uint32Array {
-    const ids = this.#buffer.clear()
-    if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
-    let isStart = true
-    let isAfterToken = true
-    this.finder.visit(wellFormed(text), options, {
-      onText: (stretch) => {
-        this.#encodePlain(stretch, this.#takesBlank(stretch, isStart, isAfterToken), ids)
-        isStart = false
-        isAfterToken = false
-      },
-      onToken: (token) => {
-        ids.push(token.id)
-        isStart = false
-        isAfterToken = true
-      },
+    const cutsWords = ![...options.ids.keys()].some((name) => BLANK_INSIDE.test(name))
+    this.stretches = new StretchEncoder({
+      addedTokens: options.addedTokens,
+      bosTokenId: options.bosTokenId,
+      normalize: (stretch, isFirst) =>
+        (this.#takesBlank(stretch, isFirst) ? BLANK : '') + stretch.replaceAll(' ', BLANK),
+      encodePart: (part, ids) =>
+        this.#cache.encodeText(part, cutsWords ? markedBlankCut : noCut, ids),
+      isCut: cutsWords ? isBeforeMarkedBlank : null,
     })
-    return ids.finish()
   }
 
   tokenBytes(id: number): Uint8Array {
@@ -94,16 +79,11 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
       : text
   }
 
-  #takesBlank(stretch: string, isStart: boolean, isAfterToken: boolean): boolean {
+  /** A stretch that is not the first one follows an added token. */
+  #takesBlank(stretch: string, isFirst: boolean): boolean {
     const { where, evenBeforeBlank } = this.#options.blankPrefix
     if (!evenBeforeBlank && /^[ ▁]/.test(stretch)) return false
-    return (where === 'stretch' && isAfterToken) || (where === 'start' && isStart)
-  }
-
-  #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
-    const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
-    const isCut = this.#cutsWords ? isBeforeMarkedBlank : null
-    this.#stretches.encode(escaped, ids, this.#encodePart, isCut)
+    return where === 'stretch' || (where === 'start' && isFirst)
   }
 
   #encodePiece(piece: string, ids: TokenBuffer): void {

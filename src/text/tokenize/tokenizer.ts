@@ -22,6 +22,12 @@ export interface Tokenizer {
 
   encode(text: string, options: EncodeOptions): Uint32Array
 
+  /**
+   * As `encode`, in steps of some ten thousand characters, between which other texts may be encoded. Null: this text
+   * cannot be divided into such steps. Absent: no text can be.
+   */
+  encodeInSteps?(text: string, options: EncodeOptions): Iterator<undefined, Uint32Array> | null
+
   /** The exact bytes of one token; empty for a control token or an unknown id. */
   tokenBytes(id: number): Uint8Array
 

@@ -3,8 +3,8 @@
  *
  * How text is cut and merged, and which bytes a token has, is up to the subclass.
  */
-import { AddedTokenFinder } from './added-token-finder.ts'
-import type { AddedToken } from './tokenizer.ts'
+import type { StretchEncoder } from './stretch-encoder.ts'
+import type { AddedToken, EncodeOptions } from './tokenizer.ts'
 
 export interface VocabularyOptions {
   /** Name of each id, including added tokens; an unused id has an empty name. */
@@ -18,14 +18,14 @@ export interface VocabularyOptions {
 const NO_BYTES = new Uint8Array(0)
 const encoder = new TextEncoder()
 
-export class VocabularyTokenizer {
+export abstract class VocabularyTokenizer {
   readonly isByteExact = true
   readonly vocabSize: number
   readonly bosTokenId: number | null
   readonly eosTokenIds: readonly number[]
   readonly addsBos: boolean
   readonly addedTokens: readonly AddedToken[]
-  protected readonly finder: AddedTokenFinder
+  protected abstract readonly stretches: StretchEncoder
   readonly #names: readonly string[]
   readonly #addedById = new Map<number, AddedToken>()
 
@@ -35,9 +35,16 @@ export class VocabularyTokenizer {
     this.eosTokenIds = options.eosTokenIds
     this.addsBos = options.addsBos
     this.addedTokens = options.addedTokens
-    this.finder = new AddedTokenFinder(options.addedTokens)
     this.#names = options.names
     for (const token of options.addedTokens) this.#addedById.set(token.id, token)
+  }
+
+  encode(text: string, options: EncodeOptions): Uint32Array {
+    return this.stretches.encode(text, options)
+  }
+
+  encodeInSteps(text: string, options: EncodeOptions): Iterator<undefined, Uint32Array> | null {
+    return this.stretches.encodeInSteps(text, options)
   }
 
   isSpecial(id: number): boolean {

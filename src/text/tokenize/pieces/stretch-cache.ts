@@ -22,6 +22,21 @@ const PART_CHARS_MIN = 8192
 /** Whether the text is always cut at `at`, whatever precedes the unit before it and follows the unit after it. */
 export type IsCut = (text: string, at: number) => boolean
 
+/** Appends the ids of a part. */
+export type EncodePart = (part: string, ids: TokenBuffer) => void
+
+/** The parts of a text that are cached, so that a text that extends an earlier one finds all but its last part. */
+export function partsOf(text: string, isCut: IsCut | null): readonly string[] {
+  if (isCut === null || text.length <= PART_CHARS_MIN) return [text]
+  const parts: string[] = []
+  for (let from = 0; from < text.length;) {
+    const to = partEnd(text, from, isCut)
+    parts.push(to - from === text.length ? text : text.slice(from, to))
+    from = to
+  }
+  return parts
+}
+
 function partEnd(text: string, from: number, isCut: IsCut): number {
   for (let at = from + PART_CHARS_MIN; at + 1 < text.length; at++) if (isCut(text, at)) return at
   return text.length
@@ -44,27 +59,24 @@ export class StretchCache {
   #youngChars = 0
   #old: Generation = new Map()
 
-  /**
-   * Appends the ids of a text: cached ids, and what `encode` appends for the rest. With `isCut` the text is cached in
-   * parts, so that a text that extends an earlier one finds all but its last part.
-   */
-  encode(
-    text: string,
-    ids: TokenBuffer,
-    encode: (part: string, ids: TokenBuffer) => void,
-    isCut: IsCut | null = null,
-  ): void {
-    for (let from = 0; from < text.length;) {
-      const to = isCut === null ? text.length : partEnd(text, from, isCut)
-      const part = to - from === text.length ? text : text.slice(from, to)
+  /** Appends the ids of a text: cached ids, and what `encode` appends for the rest. */
+  encode(text: string, ids: TokenBuffer, encode: EncodePart, isCut: IsCut | null = null): void {
+    for (const part of partsOf(text, isCut)) {
       const known = this.get(part)
       if (known === undefined) {
         const start = ids.length
         encode(part, ids)
         this.keep(part, ids, start)
       } else ids.pushRange(known, 0, known.length)
-      from = to
     }
+  }
+
+  /** The ids of one part; `buffer` is used for encoding. The array must not be modified. */
+  idsOf(part: string, buffer: TokenBuffer, encode: EncodePart): Uint32Array {
+    const known = this.get(part)
+    if (known !== undefined) return known
+    encode(part, buffer.clear())
+    return this.keep(part, buffer, 0) ?? buffer.finish()
   }
 
   /** Undefined: not cached. The array must not be modified. */
@@ -78,11 +90,16 @@ export class StretchCache {
     return old?.ids
   }
 
-  /** Caches the ids from `start` on for this stretch, if it is long. The stretch must be well-formed Unicode. */
-  keep(stretch: string, ids: TokenBuffer, start: number): void {
+  /**
+   * Caches the ids from `start` on for this stretch, if it is long, and returns them; null: it is not. The stretch must
+   * be well-formed Unicode.
+   */
+  keep(stretch: string, ids: TokenBuffer, start: number): Uint32Array | null {
     const { length } = stretch
-    if (length < STRETCH_CHARS_MIN || length > GENERATION_CHARS_MAX) return
-    this.#add(sampleOf(stretch), { text: detached(stretch), ids: ids.since(start) })
+    if (length < STRETCH_CHARS_MIN || length > GENERATION_CHARS_MAX) return null
+    const known: Known = { text: detached(stretch), ids: ids.since(start) }
+    this.#add(sampleOf(stretch), known)
+    return known.ids
   }
 
   #add(sample: number, known: Known): void {
