@@ -19,7 +19,8 @@ export const CHUNK_RULES = {
   'logprobs-mismatch': 'A chunk with log-probabilities must have one entry for each of its tokens.',
   'prompt-logprobs-invalid':
     '`promptLogprobs` must be those of prompt tokens after the first one, from a position in the prompt on.',
-  'logprob-invalid': 'Log-probabilities must be numbers (−Infinity is allowed) of valid token ids.',
+  'logprob-invalid':
+    'Log-probabilities must be numbers (−Infinity is allowed) of valid token ids, with at most 10,000 alternatives per token.',
   'payload-invalid':
     '`stopReason` must be a text or a token id; `engineData` and `prefillResult` must be plain values; none of them, nor `text`, may be over 8 MiB.',
 } as const
@@ -30,6 +31,9 @@ export interface ChunkFault {
   readonly rule: ChunkRule
   readonly detail: string
 }
+
+/** Far above what a request can ask for. */
+const ALTERNATIVES_MAX = 10_000
 
 const FINISH_REASONS: ReadonlySet<unknown> = new Set([
   'stop',
@@ -163,6 +167,8 @@ function promptLogprobsFault({ from, tokens }: PromptLogprobs): ChunkFault | nul
 
 function entryFault(entry: TokenLogprobs): ChunkFault | null {
   if (!Array.isArray(entry?.top)) return fault('logprob-invalid', 'without a list of alternatives')
+  if (entry.top.length > ALTERNATIVES_MAX)
+    return fault('logprob-invalid', `${entry.top.length} alternatives`)
   for (const one of [entry, ...entry.top]) {
     if (!isU32(one?.tokenId) || !isLogprob(one.logprob)) {
       return fault('logprob-invalid', `${shown(one?.logprob)} of token ${shown(one?.tokenId)}`)

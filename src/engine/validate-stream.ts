@@ -13,6 +13,7 @@ import { chunkOf } from './engine-chunk.ts'
 import type { EngineChunk } from './engine-chunk.ts'
 import type { GenerateContext } from './generate-context.ts'
 import { PromptScores } from './prompt-scores.ts'
+import { TextHalves } from './text-halves.ts'
 
 export const STREAM_RULES = {
   ...CHUNK_RULES,
@@ -20,6 +21,8 @@ export const STREAM_RULES = {
   'missing-terminal': 'The stream must end with a chunk that has `finish`, or with an error.',
   'error-untyped': 'An error that ends the stream must be a BatonError.',
   'tokens-over-max': 'A stream must not have more tokens than `maxTokens`.',
+  'text-over-max':
+    'A stream must not have more than 1,024 characters of text per token of `maxTokens`.',
   'items-empty':
     'No more than 10,000 items in a row, and one per token of the prompt, may have neither tokens nor text.',
   'usage-mismatch':
@@ -36,6 +39,9 @@ export const STREAM_RULES = {
 } as const
 
 export type StreamRule = keyof typeof STREAM_RULES
+
+/** Longer than any token of a vocabulary. */
+const TEXT_PER_TOKEN_MAX = 1024
 
 /** A generator that yields nothing for ever, without a pause, would stop the whole process. */
 const EMPTY_ITEMS_MAX = 10_000
@@ -79,7 +85,8 @@ export class StreamValidator {
   #tokenCount = 0
   /** Items in a row that brought nothing. */
   #emptyCount = 0
-  #hasText = false
+  #textLength = 0
+  readonly #halves = new TextHalves()
   #hasEnded = false
   #wasStopped = false
 
@@ -108,7 +115,7 @@ export class StreamValidator {
       const chunk = chunkOf(item)
       if (chunk === null) throw violation('chunk-malformed', 'the item has neither ids nor text')
       this.#check(chunk)
-      return chunk
+      return this.#halves.whole(chunk)
     } catch (thrown) {
       if (brokenStreamRule(thrown) !== null) throw thrown
       // A getter, a proxy, or a value that cannot be converted to text.
@@ -121,7 +128,7 @@ export class StreamValidator {
     const fault = chunkFault(chunk)
     if (fault !== null) throw violation(fault.rule, fault.detail)
     const { tokenIds, text, finish } = chunk
-    if (text !== undefined && text !== '') this.#hasText = true
+    if (text !== undefined && text !== '') this.#countText(text)
     this.#tokenCount += tokenIds.length
     this.#emptyCount = tokenIds.length > 0 || text ? 0 : this.#emptyCount + 1
     if (this.#emptyCount > this.#emptyMax)
@@ -139,6 +146,20 @@ export class StreamValidator {
     if (finish === 'cancelled' && this.#context?.isStopped === false)
       throw violation('cancelled-unasked', 'the request was not stopped')
     this.#checkUsage(chunk)
+  }
+
+  /** Only the engine knows how many tokens a text is. */
+  #countText(text: string): void {
+    this.#textLength += text.length
+    if (this.#textLength > TEXT_PER_TOKEN_MAX * this.#maxTokens)
+      throw violation(
+        'text-over-max',
+        `${this.#textLength} characters, asked ${this.#maxTokens} tokens`,
+      )
+  }
+
+  get #hasText(): boolean {
+    return this.#textLength > 0
   }
 
   /** For an error thrown by the engine: the typed error to pass on. It is terminal. */

@@ -147,6 +147,25 @@ async function withPlane(
 
 export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
   {
+    name: 'a worker that always has a next item is told to wait, so that everything else can run',
+    async run(create) {
+      let sent = 0
+      const handler: WorkerHandler = {
+        serve(_request, reply) {
+          while (reply.isWritable && sent++ < 1_000_000) reply.token(1)
+          void reply.drained().then(() => reply.chunk(finishChunk('length')))
+          return { cancel: () => undefined }
+        },
+      }
+      await withPlane(create, handler, async ({ plane }) => {
+        const sink = new CollectingSink()
+        plane.send(WORKER, planeRequest('r', [1]), sink)
+        expectSame('the end', await sink.ended, 'length')
+        expectSame('whether it waited', sent < 1_000_000, true)
+      })
+    },
+  },
+  {
     name: "a worker that writes into its request does not change the sender's, which may be sent again",
     async run(create) {
       const handler: WorkerHandler = {

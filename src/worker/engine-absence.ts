@@ -16,6 +16,7 @@ export class EngineAbsence {
   readonly #options: EngineAbsenceOptions
   #reason: BatonError | null = null
   #membership: Membership | null = null
+  #isFollowing = false
 
   constructor(options: EngineAbsenceOptions) {
     this.#options = options
@@ -34,13 +35,13 @@ export class EngineAbsence {
         ? { kind: 'engine-away', away: false }
         : { kind: 'engine-away', away: true, error: reason.toValue() },
     )
-    if (this.#membership !== null) this.#follow(this.#membership)
+    void this.#follow()
   }
 
   /** The worker has joined discovery. */
   joined(membership: Membership): void {
     this.#membership = membership
-    if (this.#reason !== null) this.#follow(membership)
+    if (this.#reason !== null) void this.#follow()
   }
 
   /** The worker shuts down and will not rejoin. */
@@ -48,11 +49,20 @@ export class EngineAbsence {
     this.#membership = null
   }
 
-  #follow(membership: Membership): void {
-    const done =
-      this.#reason === null ? membership.join('engine-away') : membership.leave('engine-away')
-    done.catch((thrown: unknown) => {
-      if (this.#membership !== null) this.#options.onFault(thrown)
-    })
+  /** Only the newest state counts: an engine may change it faster than discovery can be told. */
+  async #follow(): Promise<void> {
+    if (this.#isFollowing) return
+    this.#isFollowing = true
+    let isAwayTold: boolean | null = null
+    while (this.#membership !== null && isAwayTold !== (this.#reason !== null)) {
+      isAwayTold = this.#reason !== null
+      try {
+        if (isAwayTold) await this.#membership.leave('engine-away')
+        else await this.#membership.join('engine-away')
+      } catch (thrown) {
+        if (this.#membership !== null) this.#options.onFault(thrown)
+      }
+    }
+    this.#isFollowing = false
   }
 }

@@ -71,6 +71,20 @@ describe('Worker - an engine that is temporarily unavailable', () => {
     expect(scene.worker.health().reason).toContain(text)
   })
 
+  it('an engine that changes its mind again and again - discovery is told the newest state only', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const before = scene.calls.length
+    for (let n = 0; n < 1000; n++)
+      scene.observer?.unavailable?.(n % 2 === 0 ? new BatonError('backend.unknown', `${n}`) : null)
+    await scene.clock.settle()
+    expect(scene.worker.health().ready).toBe(true)
+    expect(scene.calls.slice(before).length).toBeLessThan(5)
+    scene.observer?.unavailable?.(new BatonError('backend.unknown', 'away'))
+    await scene.clock.settle()
+    expect(scene.calls.at(-1)).toBe('unregister')
+  })
+
   it("a drain meanwhile - is not ended by the engine's return", async () => {
     const scene = new Scene()
     await scene.start()

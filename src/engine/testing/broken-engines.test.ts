@@ -1,7 +1,7 @@
 /** One broken engine for each rule of the contract: the conformance kit names the rule. */
 import { describe, expect, it } from 'vitest'
 import { BatonError } from '../../base/index.ts'
-import { tokenChunk, usageOf } from '../../request/index.ts'
+import { textChunk, tokenChunk, usageOf } from '../../request/index.ts'
 import type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../../request/index.ts'
 import { VirtualClock } from '../../sim/index.ts'
 import type { EngineObserver } from '../engine.ts'
@@ -49,6 +49,9 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   ),
   'items-empty': replaced(async function* () {
     for (;;) yield { tokenIds: [] }
+  }),
+  'text-over-max': replaced(async function* () {
+    for (;;) yield textChunk('endless')
   }),
   'prompt-logprobs-invalid': chunks((chunk) => ({
     ...chunk,

@@ -7,6 +7,9 @@ import { finishChunk } from '../../request/index.ts'
 import type { Chunk, LegStart, ReplySink } from '../../request/index.ts'
 import type { CancelKind, ReplyPort, ServedRequest } from '../../wire/index.ts'
 
+/** Most items of one reply in a turn of the event loop. */
+const TURN_ITEMS = 256
+
 export interface LocalReplyOptions {
   readonly onEnded: () => void
   readonly onFault: (error: unknown) => void
@@ -14,8 +17,7 @@ export interface LocalReplyOptions {
 
 export class LocalReply implements ReplyPort, InFlight {
   place = -1
-  /** The sink is called directly and has consumed what it was given. */
-  readonly isWritable = true
+  #items = 0
   readonly #sink: ReplySink
   readonly #options: LocalReplyOptions
   #hasEnded = false
@@ -39,8 +41,17 @@ export class LocalReply implements ReplyPort, InFlight {
     this.chunk({ tokenIds: [], started: start })
   }
 
+  /**
+   * The sink is called directly and has consumed what it was given. But an engine that never waits would stop the
+   * process: nothing else runs, and no client could leave.
+   */
+  get isWritable(): boolean {
+    return this.#items < TURN_ITEMS
+  }
+
   token(tokenId: number): void {
     if (this.#hasEnded) return
+    this.#items++
     try {
       this.#sink.onToken(tokenId)
     } catch (error) {
@@ -50,6 +61,7 @@ export class LocalReply implements ReplyPort, InFlight {
 
   chunk(chunk: Chunk): void {
     if (this.#hasEnded) return
+    this.#items++
     if (chunk.finish !== undefined) {
       this.#end(() => this.#sink.onChunk(chunk))
       return
@@ -66,7 +78,8 @@ export class LocalReply implements ReplyPort, InFlight {
   }
 
   async drained(): Promise<void> {
-    // Always drained.
+    await new Promise((resolve) => setImmediate(resolve))
+    this.#items = 0
   }
 
   cancel(kind: CancelKind): void {
