@@ -5,7 +5,7 @@
  * of tiers in a query. Indexes of host and disk are created with their first event.
  */
 import { chainSequence } from '../hash/block-hash.ts'
-import { EngineNames } from './engine-names.ts'
+import { HolderNames } from './holder-names.ts'
 import type { HashPair } from '../hash/hash-pair.ts'
 import type { KvEvent, KvTier } from '../events/kv-event.ts'
 import type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from '../prefix/prefix-index.ts'
@@ -42,8 +42,8 @@ export class EventPrefixIndex implements PrefixIndex {
   readonly #device: RunIndex
   #host: RunIndex | null = null
   #disk: RunIndex | null = null
-  /** By holder; only for engines whose hashes are not Baton's. */
-  readonly #names = new Map<number, EngineNames>()
+  /** Of engines whose hashes are not Baton's. */
+  readonly #names = new HolderNames()
   #holderCount = 0
   #refused = 0
   readonly #bytesMax: number
@@ -133,7 +133,8 @@ export class EventPrefixIndex implements PrefixIndex {
     const { count, holders, hashes } = this.#waiting
     if (count === 0) return
     this.#waiting.count = 0
-    if (this.#names.size > 0) this.#translateWaiting(count)
+    // Names first, so that the reads of all rows overlap, too.
+    if (this.#names.count > 0) this.#names.takeEach(holders, hashes, 0, count, TIER_BIT.device)
     const device = this.#device
     if (count > 1) device.lookAhead.touch(hashes, 0, count)
     for (let i = 0; i < count; i++) {
@@ -142,22 +143,6 @@ export class EventPrefixIndex implements PrefixIndex {
       if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
       device.remove(holder, hashes.subarray(2 * i, 2 * i + 2), false)
     }
-  }
-
-  /** Replaces the engines' hashes of the removals that wait by Baton's. */
-  #translateWaiting(count: number): void {
-    const { holders, hashes } = this.#waiting
-    for (let i = 0; i < count; i++) this.#names.get(holders[i] as number)?.touch(hashes, i)
-    for (let i = 0; i < count; i++)
-      this.#translate(holders[i] as number, hashes, i, i + 1, 'device')
-  }
-
-  /** Replaces the engine's hashes of removed blocks `from` .. `to` by Baton's. */
-  #translate(holder: number, hashes: Uint32Array, from: number, to: number, tier: KvTier): void {
-    const names = this.#names.get(holder)
-    if (names === undefined) return
-    names.take(hashes, from, to, TIER_BIT[tier])
-    if (names.count === 0) this.#names.delete(holder)
   }
 
   /**
@@ -187,7 +172,7 @@ export class EventPrefixIndex implements PrefixIndex {
       for (let k = 0; k < hashes.length; k++) merged[words++] = hashes[k] as number
     }
     const { tier } = events[from] as Removed
-    this.#translate(holder, merged, 0, words >> 1, tier)
+    this.#names.take(holder, merged, 0, words >> 1, TIER_BIT[tier])
     this.#tier(tier).remove(holder, merged.subarray(0, words))
   }
 
@@ -213,7 +198,8 @@ export class EventPrefixIndex implements PrefixIndex {
       for (let k = 0; k < hashes.length; k++) ahead[2 * count + k] = hashes[k] as number
       count += hashes.length >> 1
     }
-    if (i - from > 1 && !this.#names.has(holder)) this.#device.lookAhead.touch(ahead, 0, count)
+    if (i - from > 1 && this.#names.of(holder) === undefined)
+      this.#device.lookAhead.touch(ahead, 0, count)
     return Math.max(i, from + 1)
   }
 
@@ -242,7 +228,7 @@ export class EventPrefixIndex implements PrefixIndex {
     return {
       entries: sum((tier) => tier.entries),
       blocks: sum((tier) => tier.blocks),
-      bytes: this.#nameBytes + sum((tier) => tier.bytes),
+      bytes: this.#names.bytes + sum((tier) => tier.bytes),
       refused: this.#refused,
       givenUp: sum((tier) => tier.eviction.given),
     }
@@ -250,12 +236,6 @@ export class EventPrefixIndex implements PrefixIndex {
 
   get #tiers(): RunIndex[] {
     return [this.#device, this.#host, this.#disk].filter((tier) => tier !== null)
-  }
-
-  get #nameBytes(): number {
-    let bytes = 0
-    for (const names of this.#names.values()) bytes += names.bytes
-    return bytes
   }
 
   /**
@@ -266,7 +246,7 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#storedSinceLook += blocks
     if (this.#storedSinceLook < LOOK_BLOCKS) return
     this.#storedSinceLook = 0
-    const bytesMax = this.#bytesMax - this.#nameBytes
+    const bytesMax = this.#bytesMax - this.#names.bytes
     for (;;) {
       const tiers = this.#tiers.toSorted((a, b) => b.bytesNeeded - a.bytesNeeded)
       const bytes = tiers.reduce((sum, tier) => sum + tier.bytesNeeded, 0)
@@ -299,11 +279,11 @@ export class EventPrefixIndex implements PrefixIndex {
     const { parent, hashes, localHashes, tier } = event
     if (parent !== null && includes(hashes, parent)) return 'invalid'
     const isEngineNamed = localHashes.length > 0
-    if (!isEngineNamed && this.#names.size === 0) {
+    if (!isEngineNamed && this.#names.count === 0) {
       return this.#tier(tier).store(holder, parent, hashes)
     }
     if (isEngineNamed && localHashes.length !== hashes.length) return 'invalid'
-    const names = this.#names.get(holder)
+    const names = this.#names.of(holder)
     const isNamed = parent !== null && names?.find(parent[0], parent[1]) === true
     const ownParent = isNamed && names !== undefined ? ([names.low, names.high] as const) : parent
     if (!isEngineNamed) return this.#tier(tier).store(holder, ownParent, hashes)
@@ -315,7 +295,7 @@ export class EventPrefixIndex implements PrefixIndex {
       return 'parent-not-found'
     }
     const outcome = this.#tier(tier).store(holder, ownParent, own)
-    if (outcome === 'applied') this.#remember(holder, hashes, own, TIER_BIT[tier])
+    if (outcome === 'applied') this.#names.add(holder, hashes, own, TIER_BIT[tier])
     return outcome
   }
 
@@ -325,22 +305,11 @@ export class EventPrefixIndex implements PrefixIndex {
     )
   }
 
-  /** Stores the translation for engine hashes that differ from Baton's. */
-  #remember(holder: number, given: Uint32Array, own: Uint32Array, tierBit: number): void {
-    let names = this.#names.get(holder)
-    if (names === undefined) {
-      if (own.every((word, i) => word === given[i])) return
-      names = new EngineNames()
-      this.#names.set(holder, names)
-    }
-    names.add(given, own, tierBit)
-  }
-
   #remove(holder: number, { hashes, tier }: Removed): void {
     let own = hashes
-    if (this.#names.has(holder)) {
+    if (this.#names.of(holder) !== undefined) {
       own = hashes.slice()
-      this.#translate(holder, own, 0, own.length >> 1, tier)
+      this.#names.take(holder, own, 0, own.length >> 1, TIER_BIT[tier])
     }
     this.#tier(tier).remove(holder, own)
   }
