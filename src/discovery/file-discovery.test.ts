@@ -1,7 +1,8 @@
 /** Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders. */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
-import { readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { cp, readdir, readFile, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
+import { utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
@@ -179,6 +180,46 @@ describe('FileDiscovery - entry or folder is removed', () => {
     await until('the fault is reported', () => said.length > 0)
     expect(said).toEqual([expect.stringMatching(/1\.json was removed/)])
   })
+
+  it.each<[string, (path: string) => Promise<unknown>, RegExp]>([
+    ['is cut off', (path) => truncate(path, 100), /not JSON/],
+    ['has the card of another worker', (path) => cp(join(path, '../2.json'), path), /differs from/],
+    [
+      'has another port',
+      async (path) =>
+        writeFile(path, (await readFile(path, 'utf8')).replace('"port": ', '"port": 1')),
+      /content differs/,
+    ],
+    [
+      'is a link to another file',
+      async (path) => {
+        await symlink(join(path, '../notes.txt'), `${path}.link`)
+        await rename(`${path}.link`, path)
+      },
+      /not a file/,
+    ],
+  ])(
+    'an entry that %s - is written again, and the worker reports it',
+    async (_name, damage, why) => {
+      const folder = await temporaryFolder()
+      const notes = join(folder, 'notes.txt')
+      await writeFile(notes, 'mine')
+      await utimes(notes, 1000, 1000)
+      const said: string[] = []
+      const path = join(folder, '1.json')
+      const discovery = discoveryOf(folder, { ttlMs: 900 })
+      await discovery.register(sampleCard(2))
+      await discovery.register(sampleCard(1), { restored: (text) => void said.push(text) })
+      const whole = await readFile(path, 'utf8')
+      await damage(path)
+      await until('the fault is reported', () => said.some((text) => why.test(text)))
+      await until('the entry is whole', async () => (await readFile(path, 'utf8')) === whole)
+      expect([await readFile(notes, 'utf8'), (await stat(notes)).mtimeMs]).toEqual([
+        'mine',
+        1_000_000,
+      ])
+    },
+  )
 
   it('the folder is removed twice - no worker leaves, all register again, both sides report it', async () => {
     const folder = await temporaryFolder()

@@ -1,16 +1,16 @@
 /**
  * One worker's file in the discovery folder: written atomically (a new file, renamed over the old one), touched
  * every third of the time to live, removed at the end. When file or folder are removed by others, they are created
- * again at once.
+ * again at once; a file that others have damaged is written again at the next touch.
  */
 import { watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
-import { rm, stat, utimes } from 'node:fs/promises'
+import { lstat, readFile, rm, stat, utimes } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BatonError } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
-import { encodeCardFile } from './card-file.ts'
+import { checkEntryFile, decodeEntry, encodeCardFile } from './card-file.ts'
 import type { RegistrationObserver } from './discovery.ts'
 import { makeFleetFolder, writeWhole } from './fleet-folder.ts'
 
@@ -24,6 +24,7 @@ interface FileRegistrationOptions {
 export class FileRegistration implements Registration {
   readonly #options: FileRegistrationOptions
   #card: WorkerCard
+  #text = ''
   #beat: NodeJS.Timeout | null = null
   #system: FSWatcher | null = null
   #closed = false
@@ -69,9 +70,10 @@ export class FileRegistration implements Registration {
       if (this.#closed) return
       const now = new Date()
       try {
+        await this.#check()
         await utimes(this.path, now, now)
-      } catch {
-        await this.#restore()
+      } catch (thrown) {
+        await this.#restore(thrown instanceof BatonError ? thrown.message : null)
       }
       this.#hasFailed = false
     }).catch((thrown: unknown) => {
@@ -81,14 +83,30 @@ export class FileRegistration implements Registration {
     })
   }
 
-  /** Called when the file was removed (by a watcher, while this process was suspended), or the folder. */
-  async #restore(): Promise<void> {
+  /** Throws when the file is gone, cannot be read by frontends, or differs from what this process wrote. */
+  async #check(): Promise<void> {
+    // Of a link itself: a touch would change the file that it names.
+    checkEntryFile(await lstat(this.path))
+    const text = await readFile(this.path, 'utf8')
+    if (text === this.#text) return
+    const { card, machine } = decodeEntry(this.#card.workerId, text)
+    // Another process may have taken the id over while this one was suspended.
+    const isOwn = machine === this.#options.place && card.pid === this.#card.pid
+    if (isOwn) throw new BatonError('transport.protocol', 'its content differs')
+  }
+
+  /**
+   * Called when the file was removed (by a watcher, while this process was suspended), or the folder; `damage` says
+   * what is wrong with a file that is there.
+   */
+  async #restore(damage: string | null = null): Promise<void> {
     const { folder, observer } = this.#options
     const isNewFolder = await makeFleetFolder(folder)
     await this.#write()
     if (isNewFolder) this.#listen()
     const what = isNewFolder ? `the folder ${folder}` : `the entry ${this.path}`
-    observer.restored?.(`${what} was removed; the worker has registered again`)
+    const why = damage === null ? 'was removed' : `was changed by others (${damage})`
+    observer.restored?.(`${what} ${why}; the worker has registered again`)
   }
 
   /**
@@ -119,8 +137,8 @@ export class FileRegistration implements Registration {
 
   async #write(): Promise<void> {
     const { folder, place } = this.#options
-    const text = encodeCardFile({ card: this.#card, machine: place })
-    await writeWhole(folder, this.path, text)
+    this.#text = encodeCardFile({ card: this.#card, machine: place })
+    await writeWhole(folder, this.path, this.#text)
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {
