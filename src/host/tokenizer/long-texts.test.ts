@@ -47,10 +47,29 @@ describe('LongTexts', () => {
     expect(threads).toBe(0)
   })
 
-  it('texts that arrive while one is encoded - go to a thread, and each gets its own ids', async () => {
-    const all = [20_000, 3000, 5000].map(textOf)
-    expect(await Promise.all(all.map(encode))).toEqual(all.map(idsOf))
+  it('texts that arrive while one is encoded - shorter ones first, each gets its own ids, no thread', async () => {
+    const done: number[] = []
+    const sizes = [10_000, 20_000, 3000, 5000]
+    const all = await Promise.all(
+      sizes.map(async (words) => {
+        const ids = await encode(textOf(words))
+        done.push(words)
+        return ids
+      }),
+    )
+    expect(all).toEqual(sizes.map((words) => idsOf(textOf(words))))
+    // The first text found nothing else to do.
+    expect(done).toEqual([10_000, 3000, 5000, 20_000])
+    expect(threads).toBe(0)
+  })
+
+  it('more than 1.5 million characters at once - the rest goes to a thread, until there is room again', async () => {
+    const [most, other] = ['the fox and the hen '.repeat(70_000), textOf(10_000)]
+    const asked = [most, other, textOf(100)]
+    expect(await Promise.all(asked.map(encode))).toEqual(asked.map(idsOf))
     expect(threads).toBe(1)
+    await texts.close()
+    expect(await encode(other)).toEqual(idsOf(other))
   })
 
   it('a text that cannot be divided - goes to a thread, and the next one does not', async () => {
@@ -61,12 +80,13 @@ describe('LongTexts', () => {
     expect(await encode(textOf(10_000))).toEqual(idsOf(textOf(10_000)))
   })
 
-  it('a thread that cannot find the model - its text fails, and the one in steps does not', async () => {
-    const [stepped, failed] = await Promise.allSettled([
+  it('a thread that cannot find the model - its text fails, and the others do not', async () => {
+    const one = 'a'.repeat(70_000)
+    const [failed, stepped] = await Promise.allSettled([
+      texts.encode(tokenizer, one, OPTIONS, () => Promise.resolve('/no/such/model')),
       encode(textOf(10_000)),
-      texts.encode(tokenizer, textOf(10_000), OPTIONS, () => Promise.resolve('/no/such/model')),
     ])
-    expect(stepped.status).toBe('fulfilled')
     expect(failed).toMatchObject({ status: 'rejected', reason: { code: 'model.load_failed' } })
+    expect(stepped.status).toBe('fulfilled')
   })
 })
