@@ -13,7 +13,7 @@ import type { RouterConfig } from '../configuration/router-config.ts'
 import { decodeRequest } from './leg-requests.ts'
 import type { HandOver } from './leg-requests.ts'
 import type { Leg } from './leg.ts'
-import type { Placement } from './placement.ts'
+import type { Placement, PlacementWaiter } from './placement.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface DecodePools {
@@ -21,7 +21,6 @@ export interface DecodePools {
   readonly decode: WorkerRouter
   readonly clock: Clock
   readonly config: RouterConfig
-  readonly note: string
 }
 
 /** The request to which the attempt belongs. */
@@ -41,8 +40,10 @@ export interface DecodeOwner {
   decodeToldLate(): void
 }
 
-export class DecodeAttempt implements ReplySink {
+export class DecodeAttempt implements ReplySink, PlacementWaiter {
   readonly #pools: DecodePools
+  /** Why the request has two legs. */
+  readonly #note: string
   readonly #owner: DecodeOwner
   readonly #handOver: HandOver
   readonly #request: GenerateRequest
@@ -54,12 +55,14 @@ export class DecodeAttempt implements ReplySink {
 
   constructor(
     pools: DecodePools,
+    note: string,
     owner: DecodeOwner,
     handOver: HandOver,
     request: GenerateRequest,
     client: ReplySink,
   ) {
     this.#pools = pools
+    this.#note = note
     this.#owner = owner
     this.#handOver = handOver
     this.#request = decodeRequest(request, handOver, pools.config.conditional.enabled)
@@ -80,19 +83,7 @@ export class DecodeAttempt implements ReplySink {
   }
 
   place(): void {
-    const { decode, note } = this.#pools
-    this.#stopWaiting = decode.acquire(
-      this.#request,
-      'decode',
-      {
-        onPlaced: (placement) => this.#placed(placement),
-        onRefused: (error) => {
-          this.#releaseKv()
-          this.#owner.decodeFailed(error)
-        },
-      },
-      note,
-    )
+    this.#stopWaiting = this.#pools.decode.acquire(this.#request, 'decode', this, this.#note)
   }
 
   /**
@@ -136,7 +127,14 @@ export class DecodeAttempt implements ReplySink {
     return this.#isGivenUp || this.#owner.isEnded()
   }
 
-  #placed(placement: Placement): void {
+  onRefused(error: BatonError): void {
+    this.#stopWaiting = null
+    this.#releaseKv()
+    this.#owner.decodeFailed(error)
+  }
+
+  onPlaced(placement: Placement): void {
+    this.#stopWaiting = null
     if (this.#isGivenUp) {
       placement.release()
       return

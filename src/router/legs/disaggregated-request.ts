@@ -22,7 +22,7 @@ import type {
 } from '../../request/index.ts'
 import { pinsPrefill } from '../decide/pin.ts'
 import { DecodeAttempt, releaseKv } from './decode-attempt.ts'
-import type { DecodePools } from './decode-attempt.ts'
+import type { DecodeOwner, DecodePools } from './decode-attempt.ts'
 import { planHandOver } from './hand-over-plan.ts'
 import { legQueued } from './leg-queued.ts'
 import {
@@ -46,8 +46,9 @@ export interface DisaggregatedParts extends DecodePools {
   onDisaggregated(): void
 }
 
-export class DisaggregatedRequest implements RequestHandle {
+export class DisaggregatedRequest implements RequestHandle, DecodeOwner {
   readonly #parts: DisaggregatedParts
+  readonly #note: string
   readonly #request: GenerateRequest
   readonly #sink: ReplySink
   readonly #failedPrefills: WorkerId[] = []
@@ -61,8 +62,9 @@ export class DisaggregatedRequest implements RequestHandle {
   #isDisaggregated = false
   #ended = false
 
-  constructor(parts: DisaggregatedParts, request: GenerateRequest, sink: ReplySink) {
+  constructor(parts: DisaggregatedParts, note: string, request: GenerateRequest, sink: ReplySink) {
     this.#parts = parts
+    this.#note = note
     this.#request = request
     this.#sink = sink
   }
@@ -106,11 +108,12 @@ export class DisaggregatedRequest implements RequestHandle {
         onPlaced: (placement) => this.#prefillPlaced(wanted, placement),
         onRefused: (error) => this.#prefillRefused(error),
       },
-      this.#parts.note,
+      this.#note,
     )
   }
 
   #prefillPlaced(wanted: GenerateRequest, placement: Placement): void {
+    this.#stopWaiting = null
     const { selection } = placement
     let handOver: HandOver
     try {
@@ -198,6 +201,7 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   #prefillRefused(error: BatonError): void {
+    this.#stopWaiting = null
     const last = this.#failedPrefills.at(-1)
     const isGone = error.code === 'backend.worker_unavailable'
     if (!isGone || pinsPrefill(this.#request.routing)) this.#fail(error)
@@ -287,21 +291,37 @@ export class DisaggregatedRequest implements RequestHandle {
 
   // Decode
 
+  isEnded(): boolean {
+    return this.#ended
+  }
+
+  isCancelled(): boolean {
+    return this.#cancelled !== null
+  }
+
+  isPrefillRunning(): boolean {
+    return this.#prefillLeg !== null
+  }
+
+  decodeEnded(): void {
+    this.#ended = true
+    // Decode has the whole prompt, so a prefill worker that hangs must not keep its leg until the deadline.
+    this.#prefillLeg?.endSoon()
+  }
+
+  decodeFailed(error: BatonError): void {
+    this.#endWith(error)
+  }
+
+  decodeToldLate(): void {
+    this.#prefillLeg?.cancel('stop')
+  }
+
   #decodeOf(handOver: HandOver): DecodeAttempt {
     const attempt = new DecodeAttempt(
       this.#parts,
-      {
-        isEnded: () => this.#ended,
-        isCancelled: () => this.#cancelled !== null,
-        isPrefillRunning: () => this.#prefillLeg !== null,
-        decodeEnded: () => {
-          this.#ended = true
-          // Decode has the whole prompt, so a prefill worker that hangs must not keep its leg until the deadline.
-          this.#prefillLeg?.endSoon()
-        },
-        decodeFailed: (error) => this.#endWith(error),
-        decodeToldLate: () => this.#prefillLeg?.cancel('stop'),
-      },
+      this.#note,
+      this,
       handOver,
       this.#request,
       this.#sink,

@@ -39,16 +39,15 @@ const FENCE_MS = 2000
  * The part of a selection that a leg needs. The rest, including the prompt's hashes, is not kept for the life of a
  * stream.
  */
-export type Selected = Pick<
+type Selected = Pick<
   Selection,
   'workerId' | 'phase' | 'card' | 'promptTokens' | 'overlapBlocks' | 'isEstimated'
 >
 
-export interface LegParts {
+export interface LegParts extends Selected {
   readonly router: KvRouter
   readonly plane: RequestPlane
   readonly clock: Clock
-  readonly selection: Selected
   readonly booking: Booking
   /** Called at the end, after the booking is freed and before the sink is notified. */
   readonly onEnd?: ((error: BatonError | null) => void) | undefined
@@ -79,14 +78,14 @@ export class Leg implements ReplySink, RequestHandle {
   }
 
   start(request: GenerateRequest): void {
-    const { plane, selection, router } = this.#parts
-    const isPrefill = selection.phase === 'prefill'
+    const { plane, phase, workerId, router } = this.#parts
+    const isPrefill = phase === 'prefill'
     this.#arm(
-      startDeadlineMs(router.config.deadlines, selection.phase),
+      startDeadlineMs(router.config.deadlines, phase),
       isPrefill ? 'prefill' : 'first token',
     )
     this.#dispatchedMs = this.#parts.clock.nowMs()
-    this.#handle = plane.send(selection.workerId, request, this)
+    this.#handle = plane.send(workerId, request, this)
     if (this.#cancelled !== null && !this.#ended) this.#handle.cancel(this.#cancelled)
   }
 
@@ -129,8 +128,8 @@ export class Leg implements ReplySink, RequestHandle {
 
   onError(error: BatonError): void {
     if (this.#ended) return
-    const { router, selection } = this.#parts
-    if (FENCING.has(error.code)) router.fence(selection.workerId, FENCE_MS)
+    const { router, workerId } = this.#parts
+    if (FENCING.has(error.code)) router.fence(workerId, FENCE_MS)
     this.#fail(error)
   }
 
@@ -149,8 +148,7 @@ export class Leg implements ReplySink, RequestHandle {
   }
 
   #compare(chunk: Chunk): void {
-    const { router, selection } = this.#parts
-    const { card, phase, promptTokens, overlapBlocks, isEstimated } = selection
+    const { router, card, phase, promptTokens, overlapBlocks, isEstimated } = this.#parts
     const isKnown = card.publishesKvEvents && router.config.useKvEvents && !isEstimated
     // Not the selection's cached tokens: these count blocks in host memory and on disk only in part, by their cost.
     const cachedTokens = overlapBlocks * router.blockSize
@@ -159,7 +157,7 @@ export class Leg implements ReplySink, RequestHandle {
 
   /** Takes the worker's timing out of the chunk; the rest of the chunk is forwarded. */
   #takeStart(start: unknown, chunk: Chunk): void {
-    if (this.#start === null && isLegStart(start)) {
+    if (this.#start === null && !this.#started && isLegStart(start)) {
       this.#start = start
       if (start.transfer) this.#parts.router.answers.transferred(start.transfer.recomputed)
     }
@@ -171,17 +169,17 @@ export class Leg implements ReplySink, RequestHandle {
 
   #firstItem(): void {
     this.#started = true
-    const { router, booking, selection } = this.#parts
+    const { router, booking, phase } = this.#parts
     router.prefillDone(booking)
     this.#reportPhases()
-    if (selection.phase === 'prefill' || this.#cancelled !== null) return
+    if (phase === 'prefill' || this.#cancelled !== null) return
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
   }
 
   /** A prefill worker may end with a hand-over and no token: then its end shows how long the prefill took. */
   #endWithoutToken(): void {
-    const { router, booking, selection } = this.#parts
-    if (selection.phase === 'prefill' && this.#cancelled === null) router.prefillDone(booking)
+    const { router, booking, phase } = this.#parts
+    if (phase === 'prefill' && this.#cancelled === null) router.prefillDone(booking)
     if (this.#start !== null) this.#reportPhases()
   }
 
@@ -191,12 +189,14 @@ export class Leg implements ReplySink, RequestHandle {
    */
   #reportPhases(): void {
     if (this.#sink.onPhase === undefined) return
-    const { clock, selection } = this.#parts
-    const { phase, workerId } = selection
+    const { clock, phase, workerId } = this.#parts
     const atMs = clock.nowMs()
     const sinceMs = atMs - this.#dispatchedMs
-    const transfer = this.#start?.transfer
-    const elapsedMs = Math.min(this.#start?.computeMs ?? sinceMs, sinceMs)
+    const start = this.#start
+    // Not kept for the life of a stream.
+    this.#start = null
+    const transfer = start?.transfer
+    const elapsedMs = Math.min(start?.computeMs ?? sinceMs, sinceMs)
     const queuedMs = Math.max(0, sinceMs - elapsedMs - (transfer?.elapsedMs ?? 0))
     const startedMs = atMs - elapsedMs
     if (transfer !== undefined) {
@@ -233,7 +233,7 @@ export class Leg implements ReplySink, RequestHandle {
       this.#arm(delayMs, stage)
       return
     }
-    const { workerId, phase } = this.#parts.selection
+    const { workerId, phase } = this.#parts
     const error = new BatonError(
       'request.deadline_exceeded',
       `stage '${stage}': ${phase} worker ${workerId} took more than ${delayMs} ms`,
@@ -253,7 +253,7 @@ export class Leg implements ReplySink, RequestHandle {
    * `cancel` returns, so the leg is ended first.
    */
   #fail(error: BatonError, cancel?: 'kill'): void {
-    const { workerId, phase } = this.#parts.selection
+    const { workerId, phase } = this.#parts
     const { code, message, data } = error
     const named = new BatonError(code, message, {
       data: { stage: phase, workerId, ...data },

@@ -1,14 +1,24 @@
 /** A booked place on a worker, not used yet: it is dispatched or released, exactly once. */
+import type { BatonError } from '../../base/index.ts'
 import type { GenerateRequest, ReplySink } from '../../request/index.ts'
 import { Leg } from './leg.ts'
 import type { LegParts } from './leg.ts'
 import type { Selection } from '../decide/selection.ts'
 
-interface PlacementParts extends LegParts {
+interface PlacementParts extends Pick<
+  LegParts,
+  'router' | 'plane' | 'clock' | 'booking' | 'onEnd'
+> {
   readonly selection: Selection
   readonly queuedMs: number
   readonly queueDepth: number
   readonly decisionMs: number
+}
+
+/** Exactly one of the two is called, at once or later, unless the wait is cancelled first. */
+export interface PlacementWaiter {
+  onPlaced(placement: Placement): void
+  onRefused(error: BatonError): void
 }
 
 export class Placement {
@@ -44,8 +54,13 @@ export class Placement {
         router,
         plane,
         clock,
-        selection: { workerId, phase, card, promptTokens, overlapBlocks, isEstimated },
         booking,
+        workerId,
+        phase,
+        card,
+        promptTokens,
+        overlapBlocks,
+        isEstimated,
         onEnd: endOf(this.#parts.onEnd, onFailed),
       },
       sink,

@@ -41,6 +41,7 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 
 export class PrefillRouter implements RequestService {
   readonly #options: PrefillRouterOptions
+  readonly #parts: DisaggregatedParts
   #wasActive = false
   #requests = 0
   #disaggregated = 0
@@ -51,6 +52,16 @@ export class PrefillRouter implements RequestService {
 
   constructor(options: PrefillRouterOptions) {
     this.#options = options
+    this.#parts = {
+      ...options,
+      onFallback: (reason) => this.#countAggregated(reason),
+      onRetry: () => {
+        this.#retries++
+      },
+      onDisaggregated: () => {
+        this.#disaggregated++
+      },
+    }
     const { router: decode } = options.decode
     options.prefill.router.transfers.onward = (nowMs) =>
       decode.transfers.best(
@@ -271,18 +282,7 @@ export class PrefillRouter implements RequestService {
       sink.onError(late)
       return NO_HANDLE
     }
-    const parts: DisaggregatedParts = {
-      note,
-      onFallback: (reason) => this.#countAggregated(reason),
-      onRetry: () => {
-        this.#retries++
-      },
-      onDisaggregated: () => {
-        this.#disaggregated++
-      },
-      ...this.#options,
-    }
-    const run = new DisaggregatedRequest(parts, request, sink)
+    const run = new DisaggregatedRequest(this.#parts, note, request, sink)
     run.start()
     return run
   }

@@ -5,7 +5,6 @@
  * router); `send` is both.
  */
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
-import { finishChunk } from '../../request/index.ts'
 import type {
   GenerateRequest,
   Phase,
@@ -18,11 +17,12 @@ import type {
 import { Admission } from '../queue/admission.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { legQueued } from './leg-queued.ts'
-import type { Leg } from './leg.ts'
 import { pinOf } from '../decide/pin.ts'
 import type { Pin } from '../decide/pin.ts'
 import { Placement } from './placement.ts'
+import type { PlacementWaiter } from './placement.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
+import { QueuedLeg } from './queued-leg.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import type { Refusal, Selection, SelectionQuery } from '../decide/selection.ts'
 import { SessionAffinity, sessionKeyOf } from './session-affinity.ts'
@@ -35,12 +35,6 @@ export interface WorkerRouterOptions {
   readonly next?: KvRouter
   /** A session was bound, used again after a while, or (null) unbound; for other frontends. */
   readonly onSession?: (sessionId: string, target: Pin | null, idleMs: number) => void
-}
-
-/** Exactly one of the two is called, at once or later, unless the wait is cancelled first. */
-interface PlacementWaiter {
-  onPlaced(placement: Placement): void
-  onRefused(error: BatonError): void
 }
 
 const NO_HANDLE: RequestHandle = { cancel: () => undefined }
@@ -72,53 +66,26 @@ export class WorkerRouter implements RequestService {
       this.#answer(request, phase, sink)
       return NO_HANDLE
     }
-    let leg: Leg | null = null
-    let ended = false
     sink.onPhase?.(legQueued(request, phase, this.#clock.nowMs()))
-    const stopWaiting = this.acquire(
-      request,
-      phase,
-      {
-        onPlaced: (placement) => {
-          leg = placement.dispatch(request, sink)
-        },
-        onRefused: (error) => {
-          ended = true
-          sink.onError(error)
-        },
-      },
-      note,
-    )
-    return {
-      cancel: (kind) => {
-        if (leg !== null) leg.cancel(kind)
-        else if (!ended) {
-          ended = true
-          stopWaiting()
-          sink.onChunk(finishChunk('cancelled'))
-        }
-      },
-    }
+    const queued = new QueuedLeg(request, sink)
+    return queued.waitsWith(this.acquire(request, phase, queued, note))
   }
 
   /**
-   * Selects and books, possibly after queueing. The returned function stops the wait; it has no effect once the
-   * waiter was called.
+   * Selects and books, possibly after queueing. Null: the waiter was called already; otherwise the returned function
+   * stops the wait, and has no effect once the waiter was called.
    */
   acquire(
     request: GenerateRequest,
     phase: Phase,
     waiter: PlacementWaiter,
     note?: string,
-  ): () => void {
+  ): (() => void) | null {
     const query = this.#queryOf(request, phase, note)
-    // Refers to the place in the queue, which is not needed any more while the request runs.
-    let leave: (() => void) | null = null
     let isCalled = false
-    const left = this.#admission.enter(query, {
+    const leave = this.#admission.enter(query, {
       onGo: (queuedMs) => {
         isCalled = true
-        leave = null
         const startMs = this.#clock.nowMs()
         const answer = this.#select({ ...query, queuedMs })
         const decisionMs = this.#clock.nowMs() - startMs
@@ -127,12 +94,11 @@ export class WorkerRouter implements RequestService {
       },
       onRefused: (error) => {
         isCalled = true
-        leave = null
         waiter.onRefused(error)
       },
     })
-    if (!isCalled) leave = left
-    return () => leave?.()
+    // It refers to the place in the queue, which is not needed while the request runs.
+    return isCalled ? null : leave
   }
 
   /** See `Admission.refusalAtOnce`. */

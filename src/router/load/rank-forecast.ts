@@ -104,6 +104,8 @@ export class RankForecast {
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
+    // A long stream must not keep a record that is not kept for `explain` any more.
+    booking.record = null
     if (!booking.showsSpeed) return null
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
     if (!booking.hasPlace || !this.#hasPlaces(slot)) return null
