@@ -7,7 +7,7 @@ import { runBaton } from '../../test/running-server.ts'
 import { startDynamo } from '../load/dynamo.ts'
 import { rssMegabytes } from '../load/process-cpu.ts'
 import { median } from '../load/summary.ts'
-import { startBare, startBareFront, startBaton } from '../load/targets.ts'
+import { COLLECTS_ON_SIGNAL, startBare, startBareFront, startBaton } from '../load/targets.ts'
 import type { Target, Topology } from '../load/targets.ts'
 import { conversation, sendLongPrompts } from './long-prompts.ts'
 import { medians, perRequest, takeTurns } from './slices.ts'
@@ -107,8 +107,8 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
     // A worker of the simulated engine computes 1,024 at once; a slow one returns few tokens meanwhile.
     const workers = ['--aggregated', '3', '--sim-speedup', '0.2']
     // Otherwise the young generation grows to 32 MB meanwhile, which is no memory of the streams.
-    const bare = await startBare(['--max-semi-space-size=1'])
-    const targets = [await startBaton('aggregated', true, workers), bare]
+    const bare = await startBare(['--max-semi-space-size=1', ...COLLECTS_ON_SIGNAL])
+    const targets = [await startBaton('aggregated', true, workers, COLLECTS_ON_SIGNAL), bare]
     const kilobytes = new Map<Target, number>()
     for (const target of targets)
       kilobytes.set(target, await kilobytesPerWaitingStream(target, WAITING_STREAMS))

@@ -1,6 +1,6 @@
 /**
  * The memory of a waiting stream: many connections, each with a request whose answer takes minutes, and the
- * frontend's resident set before and after.
+ * frontend's resident set before and after. The server collects its garbage at SIGUSR2 (`COLLECTS_ON_SIGNAL`).
  *
  * The connections are in this process, which only keeps them open: received data is read and dropped.
  */
@@ -56,10 +56,11 @@ function openStream({ port, model }: Target): Promise<Socket> {
   })
 }
 
-/** The median of several samples, so that a single garbage collection has no influence. */
+/** After a garbage collection each; the median, because the streams go on meanwhile. */
 async function settledMegabytes({ pid }: Target): Promise<number> {
   const looks: number[] = []
   for (let waited = 0; waited < SETTLE_MS; waited += LOOK_EVERY_MS) {
+    process.kill(pid, 'SIGUSR2')
     await new Promise((done) => setTimeout(done, LOOK_EVERY_MS))
     looks.push(rssMegabytes(pid))
   }

@@ -31,9 +31,11 @@ export async function startBaton(
   topology: Topology,
   paced: boolean,
   workers: readonly string[] = WORKERS[topology],
+  nodeArgs: readonly string[] = [],
 ): Promise<Target> {
   const startedAt = performance.now()
-  const server = await startServer([...ENGINE, '--sim-speedup', paced ? '1' : '0', ...workers])
+  const speedup = ['--sim-speedup', paced ? '1' : '0']
+  const server = await startServer([...ENGINE, ...speedup, ...workers], {}, nodeArgs)
   const { port } = server
   await fetch(`${server.url}/v1/completions`, {
     method: 'POST',
@@ -49,6 +51,12 @@ export async function startBaton(
     stop: async () => void (await server.stop()),
   }
 }
+
+/** Arguments for Node: the server collects its garbage when it gets SIGUSR2. */
+export const COLLECTS_ON_SIGNAL = [
+  '--import',
+  new URL('./collect-garbage.js', import.meta.url).href,
+] as const
 
 /** The pace of the simulated engine with 100 streams per worker. */
 const ENGINE_ITL_MS = 16

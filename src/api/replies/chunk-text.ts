@@ -72,21 +72,25 @@ function closings(end: string): readonly [string, string] {
   return [flat(end, closing(NO_EXTRAS, false)), flat(end, closing(NO_EXTRAS, true))]
 }
 
+const CONTENT_KEY = '"content":"'
+
 export class ChatChoiceChunks implements ChoiceChunks {
-  readonly #start: string
   readonly #includeUsage: boolean
   readonly #contentOpen: string
   readonly #contentClose: string
   #roleSent = false
 
   constructor(head: ReplyHead, options: ChunkOptions) {
-    this.#start = flat(
-      opening(head, 'chat.completion.chunk'),
-      `{"index":${options.index},"delta":{`,
-    )
     this.#includeUsage = options.includeUsage
-    this.#contentOpen = flat(this.#start, '"content":"')
+    this.#contentOpen = flat(
+      opening(head, 'chat.completion.chunk'),
+      `{"index":${options.index},"delta":{${CONTENT_KEY}`,
+    )
     this.#contentClose = CONTENT_CLOSE[this.#includeUsage ? 1 : 0]
+  }
+
+  get #start(): string {
+    return this.#contentOpen.slice(0, -CONTENT_KEY.length)
   }
 
   content(text: string): string {

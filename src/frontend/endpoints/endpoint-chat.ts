@@ -40,8 +40,6 @@ export function chatJob(
         offLoop,
         { addGenerationPrompt: false },
       ),
-    // The array is shared by all holders of the call and by nothing else, so emptying it frees the messages.
-    forgetPrompt: () => void (call.messages as unknown[]).splice(0),
     prompts: (text, offLoop) => {
       const prompt = chatPrompt(call, text, offLoop)
       return prompt instanceof Promise ? prompt.then((only) => [only]) : [prompt]

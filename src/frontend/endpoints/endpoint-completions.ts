@@ -19,8 +19,6 @@ export async function answerCompletions(
     call,
     writers: COMPLETION_WRITERS,
     promptParam: 'prompt',
-    // The array is shared by all holders of the call and by nothing else, so emptying it frees the prompts.
-    forgetPrompt: () => void (call.prompts as unknown[]).splice(0),
     prompts: (text, offLoop) => completionPrompts(call.prompts, call, text, offLoop),
     echoes: (prompts, text) =>
       call.echo

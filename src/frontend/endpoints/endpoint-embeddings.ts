@@ -90,7 +90,7 @@ export async function embeddingsOf(
     service: createMigratingService(model.router.service, {
       limit: deps.bounds.migrationLimit,
       clock: deps.clock,
-      onMigrated: record.tell,
+      record,
     }),
     requests: requestsOf(prompts, {
       requestId: record.requestId,
@@ -101,7 +101,7 @@ export async function embeddingsOf(
     clock: deps.clock,
     signal: http.signal,
     silenceMs: deps.bounds.firstItemMs,
-    onPhase: record.tell,
+    onPhase: (event) => record.tell(event),
   })
   const vectors = await run.vectors()
   record.ended({ status: 200, error: null, usage: usageOf(promptTokens, 0), choices: 0 })

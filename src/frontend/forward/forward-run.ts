@@ -97,7 +97,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
         return
       }
       http.signal.addEventListener('abort', this.#onAbort)
-      record.onCutOff = (error) => this.#giveUp(error)
+      record.reply = this
       this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
     })
@@ -244,6 +244,11 @@ export class ForwardRun implements ReplySink, ForwardSink {
     if (forward !== undefined) freeOwned(forward.body.buffer)
   }
 
+  /** Ends the reply for a reason on the server's side. */
+  cutOff(error: BatonError): void {
+    this.#giveUp(error)
+  }
+
   /** Ends the call from this side. */
   #giveUp(error: BatonError): void {
     if (this.#isDone) return
@@ -279,7 +284,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     const { http, record } = this.#options
     this.#isDone = true
     http.signal.removeEventListener('abort', this.#onAbort)
-    record.onCutOff = null
+    record.reply = null
     const status = this.#isDecided ? this.#status : (error?.row.httpStatus ?? this.#status)
     record.ended({ status, error, usage, choices: 1 })
     if (!this.#isDecided && error !== null) this.#reject(error)

@@ -6,6 +6,7 @@ import { loggedMessage } from '../../base/index.ts'
 import type { BatonError, Clock } from '../../base/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import type { Caller } from '../access/caller.ts'
+import type { KeyHold } from '../access/key-hold.ts'
 import type { LatencyGoals, RoutingHints, Usage } from '../../request/index.ts'
 import type {
   BackgroundFailed,
@@ -19,19 +20,24 @@ import type {
 /** Returns the `traceparent` of a call whose client sent `parent`. */
 export type BeginTrace = (parent: string | undefined) => string
 
-interface CallRecordOptions {
+/** What all records of a frontend share. */
+export interface CallOwner {
   readonly clock: Clock
   readonly observer: FrontendObserver
+  /** Makes a call's own `traceparent`; absent: tracing is off. */
+  readonly beginTrace?: BeginTrace | undefined
+  /** Called once, before the end is reported. */
+  callEnded(record: CallRecord): void
+}
+
+interface CallRecordOptions {
   readonly endpoint: Endpoint
   readonly requestId: string
   /** The `traceparent` that the client sent. */
   readonly parent: string | undefined
-  /** Makes the call's own `traceparent`; absent: tracing is off. */
-  readonly beginTrace?: BeginTrace | undefined
   readonly caller: Caller
-  /** Throws `request.rate_limited` when the key does not have that many tokens left. */
-  readonly onReserve: (tokensMost: number) => void
-  readonly onEnded: (usage: Usage | null) => void
+  /** Null: the call has no key. */
+  readonly hold: KeyHold | null
 }
 
 /** Reserved for an answer without a limit by the client; tokens above it are charged when they are used. */
@@ -44,7 +50,8 @@ export class CallRecord {
   readonly caller: Caller
   /** The `traceparent` for workers and engines: the call's own span, or the client's when tracing is off. */
   readonly traceparent: string | undefined
-  readonly #options: CallRecordOptions
+  readonly #owner: CallOwner
+  readonly #hold: KeyHold | null
   #facts: RequestFacts
   #routing: RoutingHints = {}
   /** As completed by the router from the request's class, which may depend on the prompt's length. */
@@ -56,31 +63,34 @@ export class CallRecord {
   #started = false
   #ended = false
 
-  constructor(options: CallRecordOptions) {
-    const { clock, requestId } = options
-    this.#options = options
+  constructor(owner: CallOwner, options: CallRecordOptions) {
+    const { endpoint, requestId, parent, caller, hold } = options
+    const { clock, beginTrace } = owner
+    this.#owner = owner
+    this.#hold = hold
     this.requestId = requestId
-    this.caller = options.caller
+    this.caller = caller
     this.receivedMs = clock.nowMs()
     this.receivedEpochMs = Math.floor(clock.epochMs())
-    this.traceparent = options.beginTrace?.(options.parent) ?? options.parent
-    this.#facts = this.#factsOf('', false)
+    const traceparent = beginTrace?.(parent) ?? parent
+    this.traceparent = traceparent
+    const facts = { requestId, model: '', endpoint, streamed: false, traceparent }
+    const hasParent = beginTrace !== undefined && parent !== undefined
+    this.#facts = hasParent ? { ...facts, parentTraceparent: parent } : facts
   }
 
-  /** Ends the reply from outside; set while there is a reply that can be ended. */
-  onCutOff: ((error: BatonError) => void) | null = null
+  /** The reply, while it can be ended from outside. */
+  reply: { cutOff(error: BatonError): void } | null = null
 
-  /**
-   * Reports an event of this call; passed to everything that reports phases. Nothing is reported after the end.
-   */
-  readonly tell = (event: FrontendEvent): void => {
+  /** Reports an event of this call. Nothing is reported after the end. */
+  tell(event: FrontendEvent): void {
     if (event.kind === 'prefillQueued') this.#goals ??= event.goals
-    if (!this.#ended) this.#options.observer(event, this.#facts)
+    if (!this.#ended) this.#owner.observer(event, this.#facts)
   }
 
   /** Reports a background failure, possibly after the end of the call. */
-  readonly tellOfBackground = (event: BackgroundFailed): void => {
-    this.#options.observer(event, this.#facts)
+  tellOfBackground(event: BackgroundFailed): void {
+    this.#owner.observer(event, this.#facts)
   }
 
   /** The request was parsed and its model is known. */
@@ -89,7 +99,7 @@ export class CallRecord {
     call: Pick<GenerationOptions, 'stream' | 'nvext'>,
     routing: RoutingHints,
   ): void {
-    this.#facts = this.#factsOf(model, call.stream)
+    this.#facts = { ...this.#facts, model, streamed: call.stream }
     this.#routing = routing
     this.#said = call.nvext
     this.#tellReceived()
@@ -97,7 +107,7 @@ export class CallRecord {
 
   preprocessed(promptTokens: number): void {
     if (this.#preprocessedMs !== null) return
-    const atMs = this.#options.clock.nowMs()
+    const atMs = this.#owner.clock.nowMs()
     this.#preprocessedMs = atMs
     this.tell({ kind: 'tokenised', elapsedMs: atMs - this.receivedMs, promptTokens, atMs })
   }
@@ -108,12 +118,12 @@ export class CallRecord {
    */
   reserve(promptTokens: number, outputTokens: () => number | undefined, choices = 1): void {
     if (this.caller.key?.tokensPerMinute === undefined) return
-    this.#options.onReserve(promptTokens + (outputTokens() ?? OUTPUT_TOKENS_USUAL * choices))
+    this.#hold?.reserve(promptTokens + (outputTokens() ?? OUTPUT_TOKENS_USUAL * choices))
   }
 
   firstToken(): void {
     if (this.#firstTokenMs !== null) return
-    const atMs = this.#options.clock.nowMs()
+    const atMs = this.#owner.clock.nowMs()
     this.#firstTokenMs = atMs
     this.tell({ kind: 'firstToken', elapsedMs: atMs - this.receivedMs, atMs })
   }
@@ -126,7 +136,8 @@ export class CallRecord {
     choices: number
   }): void {
     if (this.#ended) return
-    this.#options.onEnded(end.usage)
+    this.#owner.callEnded(this)
+    this.#hold?.end(end.usage?.totalTokens ?? 0)
     // Every end has a start, also for a call that was refused before its model was known.
     if (!this.#started) this.#tellReceived()
     const stage = end.error?.data['stage']
@@ -160,7 +171,7 @@ export class CallRecord {
     usage: Usage | null,
     choices: number,
   ): Pick<RequestEnd, 'durationMs' | 'preprocessMs' | 'ttftMs' | 'itlMs' | 'atMs'> {
-    const atMs = this.#options.clock.nowMs()
+    const atMs = this.#owner.clock.nowMs()
     const first = this.#firstTokenMs
     const tokensPerChoice = (usage?.completionTokens ?? 0) / Math.max(choices, 1)
     const hasItl = first !== null && tokensPerChoice > 1
@@ -171,14 +182,6 @@ export class CallRecord {
       ttftMs: first === null ? undefined : first - this.receivedMs,
       itlMs: hasItl ? (atMs - first) / (tokensPerChoice - 1) : undefined,
     }
-  }
-
-  #factsOf(model: string, streamed: boolean): RequestFacts {
-    const { endpoint, beginTrace, parent } = this.#options
-    const { requestId, traceparent } = this
-    const facts = { requestId, model, endpoint, streamed, traceparent }
-    const hasParent = beginTrace !== undefined && parent !== undefined
-    return hasParent ? { ...facts, parentTraceparent: parent } : facts
   }
 }
 

@@ -39,17 +39,28 @@ interface ExchangeOptions {
   readonly listener: ExchangeListener
 }
 
+/** Settles the promise of the reply's status. */
+interface Decision {
+  resolve(): void
+  reject(error: BatonError): void
+}
+
 export class Exchange implements ChoiceOwner {
   readonly #options: ExchangeOptions
   #choices: readonly ChoiceSink[] = []
   #state: 'waiting' | 'running' | 'done' = 'waiting'
   #decided = false
-  #resolve: () => void = () => {}
-  #reject: (error: BatonError) => void = () => {}
+  /** Null: the status is decided, or not asked for yet. */
+  #decision: Decision | null = null
   #open = 0
   #stage: Stage = 'route'
   #watch: Timer | null = null
+  /** Number of items at the last look, and for how long there was no other. */
+  #itemsSeen = 0
+  #silentMs = 0
+  #silenceLimitMs = 0
   readonly #onAbort = (): void => this.#fail(clientGone(this.#stage, this.#options.signal), 'kill')
+  readonly #onLook = (): void => this.#look()
 
   constructor(options: ExchangeOptions) {
     this.#options = options
@@ -62,8 +73,7 @@ export class Exchange implements ChoiceOwner {
     choices: readonly ChoiceSink[],
   ): Promise<void> {
     const decided = new Promise<void>((resolve, reject) => {
-      this.#resolve = resolve
-      this.#reject = reject
+      this.#decision = { resolve, reject }
     })
     const { signal } = this.#options
     this.#choices = choices
@@ -132,7 +142,8 @@ export class Exchange implements ChoiceOwner {
   #decide(): void {
     if (this.#decided) return
     this.#decided = true
-    this.#resolve()
+    this.#decision?.resolve()
+    this.#decision = null
   }
 
   #fail(error: BatonError, kind: 'stop' | 'kill'): void {
@@ -144,7 +155,7 @@ export class Exchange implements ChoiceOwner {
       })
       return
     }
-    this.#finish(error, () => this.#reject(error))
+    this.#finish(error, () => this.#decision?.reject(error))
   }
 
   /** The only way to `done`. */
@@ -178,22 +189,27 @@ export class Exchange implements ChoiceOwner {
 
   /** One timer per interval instead of per token: it checks whether the item count has changed. */
   #watchSilence(limitMs = this.#options.limits.silenceMs, silentBeforeMs = 0): void {
-    const { clock, limits, listener, streamed } = this.#options
-    let seen = this.#itemCount()
-    let silentMs = silentBeforeMs
-    const stepMs = Math.min(limits.keepAliveMs, limitMs)
-    const look = (): void => {
-      if (this.#state === 'done') return
-      const count = this.#itemCount()
-      silentMs = count === seen ? silentMs + stepMs : 0
-      seen = count
-      if (silentMs >= limitMs) {
-        this.#fail(deadlineError(this.#stage, limitMs), 'kill')
-        return
-      }
-      if (silentMs > 0 && streamed) listener.keepAlive()
-      this.#watch = clock.after(stepMs, look)
+    this.#itemsSeen = this.#itemCount()
+    this.#silentMs = silentBeforeMs
+    this.#silenceLimitMs = limitMs
+    this.#watch = this.#options.clock.after(this.#stepMs, this.#onLook)
+  }
+
+  #look(): void {
+    if (this.#state === 'done') return
+    const { clock, listener, streamed } = this.#options
+    const count = this.#itemCount()
+    this.#silentMs = count === this.#itemsSeen ? this.#silentMs + this.#stepMs : 0
+    this.#itemsSeen = count
+    if (this.#silentMs >= this.#silenceLimitMs) {
+      this.#fail(deadlineError(this.#stage, this.#silenceLimitMs), 'kill')
+      return
     }
-    this.#watch = clock.after(stepMs, look)
+    if (this.#silentMs > 0 && streamed) listener.keepAlive()
+    this.#watch = clock.after(this.#stepMs, this.#onLook)
+  }
+
+  get #stepMs(): number {
+    return Math.min(this.#options.limits.keepAliveMs, this.#silenceLimitMs)
   }
 }

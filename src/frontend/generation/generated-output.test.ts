@@ -18,7 +18,9 @@ describe('generated output', () => {
   })
 
   it('text between ids - is tokenised before the ids that follow it', () => {
-    const output = new GeneratedOutput((text) => Array.from(text, (letter) => letter.charCodeAt(0)))
+    const output = new GeneratedOutput({
+      encode: (text) => Uint32Array.from(text, (letter) => letter.charCodeAt(0)),
+    })
     output.push(1)
     output.take({ tokenIds: [], text: 'ab' })
     output.take({ tokenIds: [2, 3] })

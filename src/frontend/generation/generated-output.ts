@@ -8,22 +8,21 @@
  * and the garbage collector would copy them twice.
  */
 import type { Chunk } from '../../request/index.ts'
-
-type EncodeText = (text: string) => ArrayLike<number>
+import type { Tokenizer } from '../../text/index.ts'
 
 /** Initial capacity in ids; doubled when it is full. */
 const FIRST_IDS = 32
 const NO_IDS = new Uint32Array(0)
 
 export class GeneratedOutput {
-  readonly #encode: EncodeText | undefined
+  readonly #tokenizer: Pick<Tokenizer, 'encode'> | undefined
   #ids = NO_IDS
   #count = 0
   /** Text after `#ids` that is not tokenised yet. */
   #text = ''
 
-  constructor(encode?: EncodeText) {
-    this.#encode = encode
+  constructor(tokenizer?: Pick<Tokenizer, 'encode'>) {
+    this.#tokenizer = tokenizer
   }
 
   /**
@@ -31,7 +30,7 @@ export class GeneratedOutput {
    * worker.
    */
   get isLost(): boolean {
-    return this.#text !== '' && this.#encode === undefined
+    return this.#text !== '' && this.#tokenizer === undefined
   }
 
   push(tokenId: number): void {
@@ -63,8 +62,8 @@ export class GeneratedOutput {
   }
 
   #tokenise(): void {
-    if (this.#encode === undefined) return
-    for (const tokenId of Array.from(this.#encode(this.#text))) this.#add(tokenId)
+    if (this.#tokenizer === undefined) return
+    for (const tokenId of this.#tokenizer.encode(this.#text, { special: true })) this.#add(tokenId)
     this.#text = ''
   }
 }

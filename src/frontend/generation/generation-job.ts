@@ -39,11 +39,6 @@ export interface GenerationJob<Call extends GenerationOptions> {
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
   /** The known part of the next turn's prompt, given the answer to this one. */
   nextTurn?(answer: string, text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt>
-  /**
-   * The choices have started and `nextTurn` will not be called, so data that is needed only for prompts may be
-   * freed.
-   */
-  forgetPrompt?(): void
   /** Called once per choice. */
   parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
   /**

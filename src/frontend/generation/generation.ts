@@ -22,11 +22,10 @@ import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { withinPreprocess } from '../http/preprocess-deadline.ts'
 import { withinContext } from '../prompt/prompt.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
+import { repliedCall } from '../reply/reply-context.ts'
 import type { ReplyContext } from '../reply/reply-context.ts'
 import { ReplyRun } from './reply-run.ts'
-import { createToolCallId } from '../http/request-id.ts'
 import type { ServedModel } from '../models/served-model.ts'
-import { tokenTexts } from '../prompt/token-texts.ts'
 import { withGoals } from '../prompt/goals-of-class.ts'
 import { workerRequests } from '../prompt/worker-requests.ts'
 
@@ -81,7 +80,7 @@ export async function generate<Call extends GenerationOptions>(
   record.preprocessed(promptTokens)
   record.reserve(promptTokens, () => outputMost(job.call, requests), requests.length)
   const context = replyContext(deps, record, model, job, text, prompts)
-  const reply = await new ReplyRun({
+  const reply = await ReplyRun.answer({
     deps,
     signal: http.signal,
     record,
@@ -91,7 +90,7 @@ export async function generate<Call extends GenerationOptions>(
     requests,
     prompts,
     text,
-  }).answer()
+  })
   const ignored = [...relaxed, ...ignoredText('tools', relaxedTools)]
   if (ignored.length === 0) return reply
   return { ...reply, headers: { ...reply.headers, 'x-baton-relaxed': ignored.join('; ') } }
@@ -202,11 +201,11 @@ function replyContext<Call extends GenerationOptions>(
       created: Math.floor(record.receivedEpochMs / 1000),
       model: model.name,
     },
-    call: job.call,
+    call: repliedCall(job.call),
     prompts: prompts.map(({ tokenIds }) => ({ tokenIds })),
-    tokenTexts: tokenTexts(text.tokenizer, job.call.tokensAsIds),
+    tokenizer: text.tokenizer,
     echoes: job.echoes?.(prompts, text) ?? [],
-    nowMs: () => deps.clock.nowMs(),
-    createToolCallId: () => createToolCallId(deps.random),
+    clock: deps.clock,
+    random: deps.random,
   }
 }

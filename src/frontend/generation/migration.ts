@@ -19,6 +19,7 @@ import type {
   RequestHandle,
   RequestService,
 } from '../../request/index.ts'
+import type { Tokenizer } from '../../text/index.ts'
 import type { Migration } from './frontend-event.ts'
 import { GeneratedOutput } from './generated-output.ts'
 import { resumedRequest, withoutResumed } from './resumed-request.ts'
@@ -28,6 +29,8 @@ const HELD_RETRY_MS = 200
 /** The interval doubles at most this often, once for each worker that was found and failed. */
 const HELD_DOUBLINGS_MAX = 4
 
+const NONE: readonly WorkerId[] = []
+
 export interface MigrationOptions {
   /** Most attempts after the first one. 0: none. */
   readonly limit: number
@@ -36,9 +39,9 @@ export interface MigrationOptions {
   /** A longer sequence is not continued. */
   readonly maxSequenceTokens?: number
   /** Tokenises an engine's text. Absent: a request that was answered with text is not continued. */
-  readonly encode?: (text: string) => ArrayLike<number>
+  readonly tokenizer?: Pick<Tokenizer, 'encode'>
   readonly clock: Clock
-  readonly onMigrated?: (migration: Migration) => void
+  readonly record?: { tell(migration: Migration): void }
 }
 
 export function createMigratingService(
@@ -95,7 +98,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #failure: BatonError | null = null
   #retry: Timer | null = null
   #cancelled: 'stop' | 'kill' | null = null
-  readonly #excluded: WorkerId[]
+  #excluded: readonly WorkerId[]
 
   constructor(
     below: RequestService,
@@ -107,8 +110,8 @@ class MigratingReply implements ReplySink, RequestHandle {
     this.#request = request
     this.#sink = sink
     this.#options = options
-    this.#output = new GeneratedOutput(options.encode)
-    this.#excluded = [...(request.routing.excludedWorkerIds ?? [])]
+    this.#output = new GeneratedOutput(options.tokenizer)
+    this.#excluded = request.routing.excludedWorkerIds ?? NONE
   }
 
   start(): this {
@@ -156,8 +159,9 @@ class MigratingReply implements ReplySink, RequestHandle {
       this.#sink.onError(noneToBeHad ? becauseOf(error, this.#failure) : error)
       return
     }
-    if (lost !== undefined && !this.#excluded.includes(lost)) this.#excluded.push(lost)
-    this.#options.onMigrated?.({
+    if (lost !== undefined && !this.#excluded.includes(lost))
+      this.#excluded = [...this.#excluded, lost]
+    this.#options.record?.tell({
       kind: 'migrated',
       request: tokens.length === 0 ? 'new_request' : 'ongoing_request',
       attempt: this.#attemptCount,
@@ -202,8 +206,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     this.#retry = this.#options.clock.after(this.#pauseMs(), () => {
       this.#retry = null
       // Workers that were lost may be back.
-      this.#excluded.length = 0
-      this.#excluded.push(...(this.#request.routing.excludedWorkerIds ?? []))
+      this.#excluded = this.#request.routing.excludedWorkerIds ?? NONE
       this.#goOn(tokens)
     })
   }
@@ -238,7 +241,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #resumed(tokens: Uint32Array): GenerateRequest | null {
     const next = resumedRequest(this.#request, tokens)
     if (next === null) return null
-    return { ...next, routing: { ...next.routing, excludedWorkerIds: [...this.#excluded] } }
+    return { ...next, routing: { ...next.routing, excludedWorkerIds: this.#excluded } }
   }
 }
 

@@ -25,7 +25,7 @@ import type { GenerationDeps, GenerationJob } from './generation-job.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
 import { createMigratingService } from './migration.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
-import { allowsSeveralCalls, promptIndexOf, usageOfChoices } from '../reply/reply-context.ts'
+import { hasNvext, promptIndexOf, usageOfChoices } from '../reply/reply-context.ts'
 import { STREAM_HEADERS } from '../reply/event-stream.ts'
 import type { ReplyContext } from '../reply/reply-context.ts'
 import { ReplyTimeline } from '../reply/reply-timeline.ts'
@@ -54,21 +54,25 @@ const JSON_HEADERS = { 'content-type': 'application/json' }
 const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')
 
 export class ReplyRun<Call extends GenerationOptions> implements ExchangeListener {
-  readonly #options: Omit<ReplyRunOptions<Call>, 'prompts'>
-  /** Kept until the choices have started. */
-  #prompts: readonly PreparedPrompt[]
+  readonly #record: CallRecord
+  readonly #model: ServedModel
+  readonly #context: ReplyContext
+  readonly #text: ModelText
   readonly #streamed: StreamedWriter | null
   readonly #whole: WholeWriter | null
   readonly #writer: ReplyWriter
   readonly #exchange: Exchange
   #choices: readonly ChoiceSink[] = []
-  #keeper: AnswerKeeper | null = null
+  /** Prefills the next turn when the answer is complete; null: this was not requested. */
+  #speculate: (() => void) | null = null
 
-  constructor(options: ReplyRunOptions<Call>) {
-    const { context, deps, job, model, prompts, record, requests, signal, text } = options
+  private constructor(options: ReplyRunOptions<Call>) {
+    const { context, deps, job, model, prompts, record, signal, text } = options
     const { stream } = job.call
-    this.#options = { context, deps, job, model, record, requests, signal, text }
-    this.#prompts = prompts
+    this.#record = record
+    this.#model = model
+    this.#context = context
+    this.#text = text
     this.#streamed = stream
       ? job.writers.streamed(context, annotationEvents(record.requestId, job.call, prompts))
       : null
@@ -85,30 +89,40 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     })
   }
 
-  /** Resolves when the status is decided; rejects with the error that becomes the reply. */
-  async answer(): Promise<HttpReply> {
-    const { job, record, requests } = this.#options
-    this.#choices = requests.map((_, index) => this.#createChoice(index))
-    const migrating = this.#migratingService()
-    record.onCutOff = (error) => this.#exchange.cutOff(error)
-    const serviceOf = (index: number): RequestService => this.#serviceOf(index, migrating)
-    const decided = this.#exchange.run(serviceOf, requests, this.#choices)
-    // A stream may run for hours and needs only its prompt's ids from here on, not the texts.
-    this.#prompts = []
-    if (this.#keeper === null) job.forgetPrompt?.()
-    await decided
+  /**
+   * Resolves when the status is decided; rejects with the error that becomes the reply. A stream may run for hours, so
+   * it keeps nothing that only its start needs, such as the texts of its prompt.
+   */
+  static async answer<Call extends GenerationOptions>(
+    options: ReplyRunOptions<Call>,
+  ): Promise<HttpReply> {
+    const run = new ReplyRun(options)
+    await run.#start(options)
+    return run.#reply
+  }
+
+  #start(options: ReplyRunOptions<Call>): Promise<void> {
+    const { record, requests } = options
+    this.#choices = requests.map((_, index) => this.#createChoice(options, index))
+    const migrating = migratingService(options)
+    record.reply = this.#exchange
+    const service = (index: number): RequestService => serviceOf(options, index, migrating)
+    return this.#exchange.run(service, requests, this.#choices)
+  }
+
+  get #reply(): HttpReply {
     return this.#streamed === null
       ? { status: 200, headers: JSON_HEADERS, body: this.#whole?.body() ?? '' }
       : { status: 200, headers: STREAM_HEADERS, body: this.#streamed.stream }
   }
 
   began(): void {
-    this.#options.record.firstToken()
+    this.#record.firstToken()
     this.#writer.began()
   }
 
   phase(event: PhaseEvent): void {
-    this.#options.record.tell(event)
+    this.#record.tell(event)
     if (event.kind === 'routed' && event.bypassesPrefill === true)
       this.#streamed?.stream.write(BYPASS_EVENT)
   }
@@ -126,7 +140,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
   }
 
   ended(error: BatonError | null): void {
-    const { context, record } = this.#options
+    const record = this.#record
     this.#reportUnknownToken()
     if (error !== null) this.#streamed?.stream.abandon()
     // Until the status is decided `answer` throws the error.
@@ -136,38 +150,33 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     record.ended({
       status: error !== null && !this.#exchange.isDecided ? error.row.httpStatus : 200,
       error,
-      usage: usageOfChoices(context, this.#choices),
+      usage: usageOfChoices(this.#context, this.#choices),
       choices: this.#choices.length,
     })
-    if (error === null) this.#speculate()
+    if (error === null) this.#speculate?.()
   }
 
   /** An engine with another vocabulary than the tokenizer: the answer lacks text, which nothing else shows. */
   #reportUnknownToken(): void {
-    const { model, record, text } = this.#options
-    const id = takeUnknownToken(text.tokenizer)
+    const { tokenizer } = this.#text
+    const id = takeUnknownToken(tokenizer)
     if (id === null) return
-    const { vocabSize } = text.tokenizer
-    record.tellOfBackground({
+    this.#record.tellOfBackground({
       kind: 'backgroundFailed',
       what: 'detokenization',
       errorCode: 'backend.contract_violation',
-      message: `a worker of ${model.name} generated the token id ${id}, which has no text: the tokenizer has ${vocabSize} tokens; reported once`,
+      message: `a worker of ${this.#model.name} generated the token id ${id}, which has no text: the tokenizer has ${tokenizer.vocabSize} tokens; reported once`,
     })
   }
 
-  #promptOf(choiceIndex: number): PreparedPrompt | undefined {
-    return this.#prompts[promptIndexOf(this.#options.context, choiceIndex)]
-  }
-
-  #createChoice(index: number): ChoiceSink {
-    const { job, model, record, text } = this.#options
+  #createChoice(options: ReplyRunOptions<Call>, index: number): ChoiceSink {
+    const { context, job, model, record, text } = options
     const { call } = job
-    const prompt = this.#promptOf(index)
+    const prompt = promptOf(options, index)
     const parser = prompt === undefined ? null : (job.parser?.(text, model, prompt) ?? null)
     const choice = new ChoiceSink({
       owner: this.#exchange,
-      output: this.#keeping(this.#writer.createOutput(index)),
+      output: this.#keeping(options, this.#writer.createOutput(index)),
       detokenizer: new Detokenizer(text.tokenizer, {
         skipSpecialTokens: call.output.skipSpecialTokens ?? true,
         // Control tokens that the parser needs to see as text.
@@ -175,8 +184,10 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
       }),
       stops: stopStringsOf(call.stop),
       parser: parser ?? undefined,
-      timeline: new ReplyTimeline(record.receivedMs, record.receivedEpochMs),
-      endsAtSecondCall: !allowsSeveralCalls(call),
+      timeline: hasNvext(context.call)
+        ? new ReplyTimeline(record.receivedMs, record.receivedEpochMs)
+        : null,
+      endsAtSecondCall: !context.call.allowsSeveralCalls,
       keepTokenIds:
         call.keepsTokenIds === true ||
         (call.nvext.extra_fields?.includes('completion_token_ids') ?? false),
@@ -186,48 +197,65 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
   }
 
   /** Keeps the answer's text only when the next turn will be prefilled. */
-  #keeping(output: ChoiceOutput): ChoiceOutput {
-    const { job, requests } = this.#options
+  #keeping(options: ReplyRunOptions<Call>, output: ChoiceOutput): ChoiceOutput {
+    const { job, requests } = options
     if (job.call.nvext.agent_hints?.speculative_prefill !== true) return output
     if (requests.length !== 1 || job.nextTurn === undefined) return output
-    this.#keeper = new AnswerKeeper(output)
-    return this.#keeper
+    const keeper = new AnswerKeeper(output)
+    this.#speculate = () => speculate(options, keeper.answer)
+    return keeper
   }
+}
 
-  #speculate(): void {
-    const { deps, job, model, record, requests, text } = this.#options
-    const [request] = requests
-    if (this.#keeper === null || request === undefined) return
-    const next = job.nextTurn?.(this.#keeper.answer, text, offLoopOf(deps, model, text))
-    if (next !== undefined) prefillNextTurn(model, request, next, record.tellOfBackground)
-  }
+function speculate<Call extends GenerationOptions>(
+  { deps, job, model, record, requests, text }: ReplyRunOptions<Call>,
+  answer: string,
+): void {
+  const [request] = requests
+  const next = job.nextTurn?.(answer, text, offLoopOf(deps, model, text))
+  if (request !== undefined && next !== undefined) prefillNextTurn(model, request, next, record)
+}
 
-  #migratingService(): RequestService {
-    const { deps, model, text } = this.#options
-    return createMigratingService(model.router.service, {
-      limit: deps.bounds.migrationLimit,
-      waitMs: deps.bounds.migrationWaitMs,
-      maxSequenceTokens: deps.bounds.migrationMaxSequenceTokens,
-      encode: (generated) => text.tokenizer.encode(generated, { special: true }),
-      clock: deps.clock,
-      onMigrated: this.#options.record.tell,
-    })
-  }
+function migratingService<Call extends GenerationOptions>({
+  deps,
+  model,
+  record,
+  text,
+}: ReplyRunOptions<Call>): RequestService {
+  return createMigratingService(model.router.service, {
+    limit: deps.bounds.migrationLimit,
+    waitMs: deps.bounds.migrationWaitMs,
+    maxSequenceTokens: deps.bounds.migrationMaxSequenceTokens,
+    tokenizer: text.tokenizer,
+    clock: deps.clock,
+    record,
+  })
+}
 
-  /**
-   * Layers from the outside: thinking limit, migration, router. A request without output tokens stays in the
-   * frontend.
-   */
-  #serviceOf(index: number, migrating: RequestService): RequestService {
-    const { job, model, requests, text } = this.#options
-    if (requests[index]?.stop.maxTokens === 0) {
-      const wantsScores = job.call.output.promptLogprobs !== undefined
-      return wantsScores ? createPromptOnlyService(migrating) : NOTHING_TO_GENERATE
-    }
-    const prompt = this.#promptOf(index)
-    const limit = prompt === undefined ? null : job.thinkingLimit?.(text, model, prompt)
-    return limit == null ? migrating : createThinkingLimitedService(migrating, limit)
+/**
+ * Layers from the outside: thinking limit, migration, router. A request without output tokens stays in the
+ * frontend.
+ */
+function serviceOf<Call extends GenerationOptions>(
+  options: ReplyRunOptions<Call>,
+  index: number,
+  migrating: RequestService,
+): RequestService {
+  const { job, model, requests, text } = options
+  if (requests[index]?.stop.maxTokens === 0) {
+    const wantsScores = job.call.output.promptLogprobs !== undefined
+    return wantsScores ? createPromptOnlyService(migrating) : NOTHING_TO_GENERATE
   }
+  const prompt = promptOf(options, index)
+  const limit = prompt === undefined ? null : job.thinkingLimit?.(text, model, prompt)
+  return limit == null ? migrating : createThinkingLimitedService(migrating, limit)
+}
+
+function promptOf<Call extends GenerationOptions>(
+  { context, prompts }: ReplyRunOptions<Call>,
+  choiceIndex: number,
+): PreparedPrompt | undefined {
+  return prompts[promptIndexOf(context, choiceIndex)]
 }
 
 function stopStringsOf(stop: StopConditions): StopStrings | null {

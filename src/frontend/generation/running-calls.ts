@@ -2,13 +2,14 @@
  * The generating calls that have not ended: limits their number, and reports each exactly once.
  */
 import { traceparentOf } from '../../api/index.ts'
+import { KeyHold } from '../access/key-hold.ts'
 import type { KeyLimits } from '../access/key-limits.ts'
 import { BatonError, InFlightMap } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import type { HttpCall } from '../http/http-call.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
 import { CallRecord } from './call-record.ts'
-import type { BeginTrace } from './call-record.ts'
+import type { BeginTrace, CallOwner } from './call-record.ts'
 import type { Endpoint, FrontendObserver } from './frontend-event.ts'
 
 interface RunningCallsOptions {
@@ -19,14 +20,20 @@ interface RunningCallsOptions {
   readonly limits: KeyLimits
 }
 
-export class RunningCalls {
-  readonly #options: RunningCallsOptions
+export class RunningCalls implements CallOwner {
+  readonly clock: Clock
+  readonly observer: FrontendObserver
+  readonly beginTrace: BeginTrace | undefined
+  readonly #requestsMax: number
   readonly #records = new InFlightMap<string, CallRecord>()
   readonly #limits: KeyLimits
   isDraining = false
 
   constructor(options: RunningCallsOptions) {
-    this.#options = options
+    this.clock = options.clock
+    this.observer = options.observer
+    this.beginTrace = options.beginTrace
+    this.#requestsMax = options.requestsMax
     this.#limits = options.limits
   }
 
@@ -41,7 +48,7 @@ export class RunningCalls {
 
   /** Ends every running reply with an event that says why. */
   cutOff(error: BatonError): void {
-    for (const record of this.#records.values()) record.onCutOff?.(error)
+    for (const record of this.#records.values()) record.reply?.cutOff(error)
   }
 
   /** Admits the call or throws; an error of `answer` becomes the call's end. */
@@ -50,36 +57,23 @@ export class RunningCalls {
     endpoint: Endpoint,
     answer: (record: CallRecord) => Promise<HttpReply>,
   ): Promise<HttpReply> {
-    const { clock, observer, beginTrace } = this.#options
-    let leave: ((tokens: number) => void) | null = null
-    let giveBack: (() => void) | null = null
-    const record = new CallRecord({
-      clock,
-      observer,
-      endpoint,
-      requestId,
-      parent: traceparentOf(head.headers),
-      beginTrace,
-      caller,
-      onReserve: (tokensMost) => {
-        if (caller.key !== null) giveBack ??= this.#limits.reserve(caller.key, tokensMost)
-      },
-      onEnded: (usage) => {
-        this.#records.delete(requestId)
-        giveBack?.()
-        leave?.(usage?.totalTokens ?? 0)
-      },
-    })
+    const hold = caller.key === null ? null : new KeyHold(this.#limits, caller.key)
+    const parent = traceparentOf(head.headers)
+    const record = new CallRecord(this, { endpoint, requestId, parent, caller, hold })
     this.#records.set(requestId, record)
     try {
       this.#admit()
-      if (caller.key !== null) leave = this.#limits.admit(caller.key)
+      hold?.admit()
       return await answer(record)
     } catch (thrown) {
       const error = BatonError.from(thrown)
       record.ended({ status: error.row.httpStatus, error, usage: null, choices: 0 })
       throw error
     }
+  }
+
+  callEnded({ requestId }: CallRecord): void {
+    this.#records.delete(requestId)
   }
 
   /** Counts a call that works but does not generate as a request of its key. Throws `request.rate_limited`. */
@@ -91,7 +85,7 @@ export class RunningCalls {
     if (this.isDraining) {
       throw new BatonError('backend.worker_draining', 'the service is shutting down')
     }
-    const { requestsMax } = this.#options
+    const requestsMax = this.#requestsMax
     if (this.#records.size <= requestsMax) return
     const text = `too many requests in flight: at most ${requestsMax} are allowed`
     throw new BatonError('capacity.exhausted', text, { data: { limit: requestsMax } })

@@ -46,10 +46,10 @@ export function prefillNextTurn(
   model: ServedModel,
   done: GenerateRequest,
   nextTurn: Promise<PreparedPrompt>,
-  tell: (event: BackgroundFailed) => void,
+  record: { tellOfBackground(event: BackgroundFailed): void },
 ): void {
   const failed = (error: BatonError): void =>
-    tell({
+    record.tellOfBackground({
       kind: 'backgroundFailed',
       what: 'speculative prefill',
       errorCode: error.code,

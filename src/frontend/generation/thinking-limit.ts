@@ -62,8 +62,7 @@ class LimitedReply implements RequestHandle, ReplySink {
     this.#request = request
     this.#sink = sink
     this.#options = options
-    const { tokenizer } = options.model
-    this.#output = new GeneratedOutput((text) => tokenizer.encode(text, { special: true }))
+    this.#output = new GeneratedOutput(options.model.tokenizer)
     this.#parser = options.createParser()
     this.#detokenizer = new Detokenizer(options.model.tokenizer, {
       keepTokens: this.#parser.markers,

@@ -15,9 +15,10 @@ import {
 } from '../../api/index.ts'
 import type { AnthropicEnd } from '../../api/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
+import { createToolCallId } from '../http/request-id.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
-import { allowsSeveralCalls, usageOfChoices } from './reply-context.ts'
+import { usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
 
@@ -80,7 +81,7 @@ class AnthropicReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         this.#prose('thinking', event.text)
         return
       case 'tool-call-start':
-        if (event.index > 0 && !allowsSeveralCalls(this.#context.call)) return
+        if (event.index > 0 && !this.#context.call.allowsSeveralCalls) return
         this.#openTool(event.name)
         return
       case 'tool-call-arguments':
@@ -146,7 +147,7 @@ class AnthropicReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   }
 
   #openTool(name: string): void {
-    const id = this.#context.createToolCallId().replace(/^call_/, 'toolu_')
+    const id = createToolCallId(this.#context.random).replace(/^call_/, 'toolu_')
     this.#start({ kind: 'tool', id, name, text: '' }, { type: 'tool_use', id, name, input: {} })
   }
 

@@ -55,7 +55,8 @@ interface ChoiceSinkOptions {
   /** Null when the request has no stop strings. */
   readonly stops: StopStrings | null
   readonly parser: OutputParser | undefined
-  readonly timeline: ReplyTimeline
+  /** Null when the reply has no `nvext`, which shows where and when it ran. */
+  readonly timeline: ReplyTimeline | null
   /** True when the client accepts only one tool call: the start of a second one ends the choice. */
   readonly endsAtSecondCall: boolean
   /** True when the ids of the tokens are needed at the end. */
@@ -78,7 +79,7 @@ export class ChoiceSink implements ReplySink {
   /** Number of tokens for which the parser has returned output. */
   #shownTokens = 0
   #reasoningTokens = 0
-  readonly timeline: ReplyTimeline
+  readonly timeline: ReplyTimeline | null
   readonly #owner: ChoiceOwner
   #handle: RequestHandle | null = null
   #cancelKind: 'stop' | 'kill' | null = null
@@ -184,8 +185,8 @@ export class ChoiceSink implements ReplySink {
 
   onPhase(event: PhaseEvent): void {
     if (this.#ended) return
-    if (event.kind === 'routed') this.timeline.routed(event)
-    else if (event.kind === 'kvTransferred') this.timeline.kvTransferred(event)
+    if (event.kind === 'routed') this.timeline?.routed(event)
+    else if (event.kind === 'kvTransferred') this.timeline?.kvTransferred(event)
     this.#owner.choicePhase(event)
   }
 
@@ -272,7 +273,7 @@ export class ChoiceSink implements ReplySink {
   }
 
   #firstToken(): void {
-    this.timeline.firstToken(this.#owner.nowMs())
+    this.timeline?.firstToken(this.#owner.nowMs())
     if (this.#chunkCount === 0) this.#owner.choiceBegan()
   }
 

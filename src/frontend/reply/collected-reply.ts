@@ -5,14 +5,9 @@ import { clientFinishReason, isQueryOnly, promptLogprobsEntries } from '../../ap
 import type { WholeChoice } from '../../api/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
+import { createToolCallId } from '../http/request-id.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
-import {
-  allowsSeveralCalls,
-  customToolsOf,
-  nvextOfChoice,
-  promptIndexOf,
-  usageOfChoices,
-} from './reply-context.ts'
+import { nvextOfChoice, promptIndexOf, tokenTextsOf, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyFormat } from './reply-format.ts'
 import type { WholeWriter } from './reply-writer.ts'
@@ -119,7 +114,7 @@ class CollectedChoice implements ChoiceOutput {
   part(event: OutputEvent): void {
     if (event.kind === 'text') this.#text += event.text
     else if (event.kind === 'reasoning') this.#reasoning += event.text
-    else this.#toolCalls.take(event, () => this.#context.createToolCallId())
+    else this.#toolCalls.take(event, () => createToolCallId(this.#context.random))
   }
 
   finish(end: ChoiceEnd): void {
@@ -133,13 +128,14 @@ class CollectedChoice implements ChoiceOutput {
   }
 
   whole(sink: ChoiceSink | undefined, index: number): WholeChoice {
-    const { call, tokenTexts, echoes } = this.#context
+    const { call, echoes } = this.#context
+    const texts = tokenTextsOf(this.#context)
     const count = call.hidesLogprobs === true ? undefined : call.output.logprobs
     const tokenIds = this.#context.prompts[promptIndexOf(this.#context, this.index)]?.tokenIds ?? []
     const scored = { tokenIds, logprobs: sink?.promptLogprobs ?? [] }
     const asked = call.output.promptLogprobs
     const echoed = asked !== undefined && echoes.length > 0 ? scored : undefined
-    const toolCalls = this.#toolCalls.calls(allowsSeveralCalls(call), customToolsOf(call))
+    const toolCalls = this.#toolCalls.calls(call.allowsSeveralCalls, call.customTools)
     return {
       index,
       text: this.#text,
@@ -148,9 +144,9 @@ class CollectedChoice implements ChoiceOutput {
       ...(toolCalls.length === 0 ? {} : { toolCalls }),
       ...(count === undefined
         ? {}
-        : { logprobs: this.#format.logprobs(this.#logprobs, count, tokenTexts, echoed) }),
+        : { logprobs: this.#format.logprobs(this.#logprobs, count, texts, echoed) }),
       ...(call.showsPromptLogprobs === true && asked !== undefined
-        ? { promptLogprobs: promptLogprobsEntries(scored, asked, tokenTexts) }
+        ? { promptLogprobs: promptLogprobsEntries(scored, asked, texts) }
         : {}),
       ...(call.showsTokenIds === true
         ? { tokenIds: this.end?.completionTokenIds ?? [], promptTokenIds: Array.from(tokenIds) }

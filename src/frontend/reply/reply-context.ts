@@ -1,23 +1,69 @@
 /**
  * What a writer of replies needs to know about its call.
  */
+import type { Clock, Random } from '../../base/index.ts'
 import type { GenerationOptions, ReplyHead, ReplyUsage, TokenTexts } from '../../api/index.ts'
 import { isQueryOnly, nvextJson } from '../../api/index.ts'
 import { usageOf } from '../../request/index.ts'
 import type { Usage } from '../../request/index.ts'
 import type { ChoiceEnd, ChoiceSink } from './choice-sink.ts'
+import type { Tokenizer } from '../../text/index.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
+import { tokenTexts } from '../prompt/token-texts.ts'
+
+/**
+ * The part of a call that its reply depends on. A running stream keeps only this part, and not the messages, tools and
+ * sampling parameters.
+ */
+export interface RepliedCall extends Pick<
+  GenerationOptions,
+  'stream' | 'includeUsage' | 'continuousUsage' | 'choiceCount' | 'output' | 'tokensAsIds' | 'nvext'
+> {
+  readonly showsTokenIds: boolean
+  readonly bestOf: number | undefined
+  readonly hidesLogprobs: boolean
+  readonly showsPromptLogprobs: boolean
+  /** False with `parallel_tool_calls: false`: only the first call is shown. */
+  readonly allowsSeveralCalls: boolean
+  /** Names of the tools whose input is shown as text. */
+  readonly customTools: ReadonlySet<string>
+}
+
+export function repliedCall(call: GenerationOptions): RepliedCall {
+  return {
+    stream: call.stream,
+    includeUsage: call.includeUsage,
+    continuousUsage: call.continuousUsage,
+    choiceCount: call.choiceCount,
+    output: call.output,
+    tokensAsIds: call.tokensAsIds,
+    nvext: call.nvext,
+    showsTokenIds: call.showsTokenIds === true,
+    bestOf: call.bestOf,
+    hidesLogprobs: call.hidesLogprobs === true,
+    showsPromptLogprobs: call.showsPromptLogprobs === true,
+    allowsSeveralCalls: !('parallelToolCalls' in call) || call.parallelToolCalls !== false,
+    customTools: 'customTools' in call && call.customTools instanceof Set ? call.customTools : NONE,
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set()
 
 export interface ReplyContext {
   readonly head: ReplyHead
-  readonly call: GenerationOptions
+  readonly call: RepliedCall
   /** Without their texts, because a stream may run for hours. */
   readonly prompts: readonly Pick<PreparedPrompt, 'tokenIds'>[]
-  readonly tokenTexts: TokenTexts
+  readonly tokenizer: Tokenizer
   /** Text before the generated one, per prompt (`echo`); empty otherwise. */
   readonly echoes: readonly string[]
-  readonly nowMs: () => number
-  readonly createToolCallId: () => string
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/** For log-probabilities. */
+export function tokenTextsOf({ tokenizer, call }: ReplyContext): TokenTexts {
+  return tokenTexts(tokenizer, call.tokensAsIds)
 }
 
 export function promptIndexOf(context: ReplyContext, choiceIndex: number): number {
@@ -54,6 +100,11 @@ export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSi
   return { reasoningTokens, ...usageOf(promptTokens, completionTokens, cachedTokens) }
 }
 
+/** True when the reply has an `nvext`: the client listed fields, or asks only where the request would run. */
+export function hasNvext({ nvext }: RepliedCall): boolean {
+  return (nvext.extra_fields?.length ?? 0) > 0 || isQueryOnly(nvext)
+}
+
 /** `nvext` at the end of a choice: the fields that the client listed in `extra_fields`. */
 export function nvextOfChoice(
   context: ReplyContext,
@@ -63,10 +114,10 @@ export function nvextOfChoice(
   newTokenIds: readonly number[] = [],
 ): string | undefined {
   const { call } = context
+  const { timeline } = choice
+  if (timeline === null) return undefined
   const asked = new Set(call.nvext.extra_fields)
   const isQuery = isQueryOnly(call.nvext)
-  if (asked.size === 0 && !isQuery) return undefined
-  const { timeline } = choice
   const engineData = end?.engineData
   return nvextJson({
     ...((asked.has('worker_id') || isQuery) && timeline.isRouted
@@ -82,7 +133,7 @@ export function nvextOfChoice(
       ? {}
       : {
           ...(asked.has('timing')
-            ? { timing: timeline.timing(context.nowMs(), end.completionTokens) }
+            ? { timing: timeline.timing(context.clock.nowMs(), end.completionTokens) }
             : {}),
           ...(asked.has('stop_reason') && end.stopReason !== undefined
             ? { stopReason: end.stopReason }
@@ -110,16 +161,4 @@ export function nvextOfTokens(
 
 function hasRoutedExperts(data: unknown): data is { readonly routed_experts: unknown } {
   return typeof data === 'object' && data !== null && 'routed_experts' in data
-}
-
-/** `parallel_tool_calls: false`: only the first call is shown. */
-export function allowsSeveralCalls(call: GenerationOptions): boolean {
-  return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
-}
-
-const NONE: ReadonlySet<string> = new Set()
-
-/** Names of the tools whose input is shown as text. */
-export function customToolsOf(call: GenerationOptions): ReadonlySet<string> {
-  return 'customTools' in call && call.customTools instanceof Set ? call.customTools : NONE
 }

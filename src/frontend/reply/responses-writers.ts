@@ -24,9 +24,10 @@ import {
 import type { ResponseStatus, ToolCallReply, ToolPlace } from '../../api/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
+import { createToolCallId } from '../http/request-id.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
-import { allowsSeveralCalls, usageOfChoices } from './reply-context.ts'
+import { tokenTextsOf, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
 import type { EventLog } from '../state/event-log.ts'
@@ -134,13 +135,15 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
 
   /** Tokens without text of their own are shown with the following text. */
   textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
-    const { call, tokenTexts } = this.#context
+    const { call } = this.#context
     const open = this.#open
     const isOfMessage =
       text !== '' || open?.kind === 'message' || (open === null && this.#output.length === 0)
     // Log-probabilities of reasoning and calls have no field in a response.
     if (!isOfMessage) return
-    this.#scored.push(...chatLogprobsEntries(tokens, call.output.logprobs ?? 0, tokenTexts))
+    this.#scored.push(
+      ...chatLogprobsEntries(tokens, call.output.logprobs ?? 0, tokenTextsOf(this.#context)),
+    )
     if (text !== '') this.text(text)
   }
 
@@ -157,7 +160,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         return
       }
       case 'tool-call-start':
-        if (event.index === 0 || allowsSeveralCalls(this.#context.call)) this.#openCall(event.name)
+        if (event.index === 0 || this.#context.call.allowsSeveralCalls) this.#openCall(event.name)
         return
       case 'tool-call-arguments':
         this.#callArguments(event.text)
@@ -256,7 +259,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   #openCall(name: string): void {
     this.#close()
     this.#scored.length = 0
-    const call = { id: this.#context.createToolCallId(), name, arguments: '' }
+    const call = { id: createToolCallId(this.#context.random), name, arguments: '' }
     const input = this.#tools.customTools.has(name) ? new CustomToolInput() : null
     const id = this.#newId(input === null ? 'fc' : 'ctc')
     this.#open = { kind: 'call', id, call, input }

@@ -18,14 +18,14 @@ import {
 import type { ChoiceChunks } from '../../api/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
+import { createToolCallId } from '../http/request-id.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
 import {
-  allowsSeveralCalls,
-  customToolsOf,
   nvextOfChoice,
   nvextOfTokens,
   promptIndexOf,
+  tokenTextsOf,
   usageOfChoice,
   usageOfChoices,
 } from './reply-context.ts'
@@ -37,7 +37,7 @@ export class StreamedReply implements StreamedWriter {
   readonly stream = new EventStream()
   readonly #context: ReplyContext
   readonly #format: ReplyFormat
-  #choices: readonly ChoiceSink[] = []
+  choices: readonly ChoiceSink[] = []
 
   constructor(context: ReplyContext, format: ReplyFormat, annotations: readonly string[]) {
     this.#context = context
@@ -46,18 +46,12 @@ export class StreamedReply implements StreamedWriter {
   }
 
   createOutput(index: number): ChoiceOutput {
-    return new StreamedChoice(
-      this.#context,
-      this.#format,
-      index,
-      this.stream,
-      () => this.#choices[index],
-    )
+    return new StreamedChoice(this, this.#context, this.#format, index)
   }
 
   addChoice(choice: ChoiceSink): void {
     // `push` on an empty array would reserve room for seventeen elements.
-    this.#choices = this.#choices.concat(choice)
+    this.choices = this.choices.concat(choice)
   }
 
   began(): void {
@@ -82,7 +76,7 @@ export class StreamedReply implements StreamedWriter {
     if (isQueryOnly(call.nvext)) this.#answerQuery()
     if (call.includeUsage) {
       this.stream.write(
-        usageEvent(head, format.chunkObject, usageOfChoices(this.#context, this.#choices)),
+        usageEvent(head, format.chunkObject, usageOfChoices(this.#context, this.choices)),
       )
     }
     this.stream.write(DONE_EVENT)
@@ -101,7 +95,7 @@ export class StreamedReply implements StreamedWriter {
   #answerQuery(): void {
     const { head } = this.#context
     const format = this.#format
-    this.#choices.forEach((choice, index) => {
+    this.choices.forEach((choice, index) => {
       const nvext = nvextOfChoice(this.#context, choice, index, null)
       if (nvext !== undefined) this.stream.write(nvextEvent(head, format.chunkObject, nvext))
     })
@@ -122,7 +116,7 @@ class StreamedChoice implements ChoiceOutput {
   readonly #context: ReplyContext
   readonly #format: ReplyFormat
   readonly #index: number
-  readonly #sink: () => ChoiceSink | undefined
+  readonly #reply: StreamedReply
   #textLength = 0
   #toolCallCount = 0
   /** Inputs of calls of custom tools. */
@@ -132,24 +126,23 @@ class StreamedChoice implements ChoiceOutput {
   #tokenIdsSent = 0
   #echoes: boolean
 
-  constructor(
-    context: ReplyContext,
-    format: ReplyFormat,
-    index: number,
-    stream: EventStream,
-    sink: () => ChoiceSink | undefined,
-  ) {
+  constructor(reply: StreamedReply, context: ReplyContext, format: ReplyFormat, index: number) {
     const { call, head } = context
     this.#context = context
     this.#format = format
     this.#index = index
-    this.#stream = stream
-    this.#sink = sink
+    this.#stream = reply.stream
+    this.#reply = reply
     this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
     this.#plain =
       !call.continuousUsage && call.nvext.extra_fields === undefined && call.showsTokenIds !== true
     this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
     this.#echoes = call.output.promptLogprobs !== undefined && context.echoes.length > 0
+  }
+
+  /** Undefined until the reply knows it. */
+  get #sink(): ChoiceSink | undefined {
+    return this.#reply.choices[this.#index]
   }
 
   text(text: string): void {
@@ -158,10 +151,15 @@ class StreamedChoice implements ChoiceOutput {
   }
 
   textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
-    const { call, tokenTexts } = this.#context
+    const { call } = this.#context
     const count = call.output.logprobs ?? 0
     if (this.#echoes) this.#echo(count)
-    const logprobs = this.#format.logprobsJson(tokens, count, tokenTexts, this.#textLength)
+    const logprobs = this.#format.logprobsJson(
+      tokens,
+      count,
+      tokenTextsOf(this.#context),
+      this.#textLength,
+    )
     this.#textLength += text.length
     this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
   }
@@ -193,9 +191,9 @@ class StreamedChoice implements ChoiceOutput {
 
   #startCall(index: number, name: string): void {
     this.#toolCallCount += 1
-    const id = this.#context.createToolCallId()
+    const id = createToolCallId(this.#context.random)
     if (!this.#shows(index)) return
-    const isCustom = customToolsOf(this.#context.call).has(name)
+    const isCustom = this.#context.call.customTools.has(name)
     if (isCustom)
       (this.#inputs ??= new Map<number, CustomToolInput>()).set(index, new CustomToolInput())
     this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(index, { id, name }, isCustom)))
@@ -213,18 +211,18 @@ class StreamedChoice implements ChoiceOutput {
   /** Writes the prompt with its log-probabilities, once. */
   #echo(count: number): void {
     this.#echoes = false
-    const { echoes, prompts, tokenTexts } = this.#context
+    const { echoes, prompts } = this.#context
     const at = promptIndexOf(this.#context, this.#index)
-    const logprobs = this.#sink()?.promptLogprobs ?? []
+    const logprobs = this.#sink?.promptLogprobs ?? []
     const echoed = { tokenIds: prompts[at]?.tokenIds ?? [], logprobs }
-    const json = this.#format.logprobsJson([], count, tokenTexts, 0, echoed)
+    const json = this.#format.logprobsJson([], count, tokenTextsOf(this.#context), 0, echoed)
     this.#stream.write(this.#chunks.contentWith(echoes[at] ?? '', { logprobs: json }))
   }
 
   finish(end: ChoiceEnd): void {
     if (isQueryOnly(this.#context.call.nvext)) return
     if (this.#echoes) this.#echo(this.#context.call.output.logprobs ?? 0)
-    const sink = this.#sink()
+    const sink = this.#sink
     const nvext =
       sink === undefined
         ? undefined
@@ -254,7 +252,7 @@ class StreamedChoice implements ChoiceOutput {
 
   #extras(): ShownExtras {
     const usage = this.#runningUsage()
-    const sink = this.#sink()
+    const sink = this.#sink
     const ids = sink === undefined ? [] : this.#newTokenIds(sink)
     const nvext = sink === undefined ? undefined : this.#chunkNvext(sink, ids)
     return {
@@ -281,13 +279,13 @@ class StreamedChoice implements ChoiceOutput {
   }
 
   #runningUsage(): string | undefined {
-    const sink = this.#sink()
+    const sink = this.#sink
     if (!this.#context.call.continuousUsage || sink === undefined) return undefined
     const usage = usageOfChoice(this.#context, sink, this.#index)
     return usageJson({ ...usage, reasoningTokens: sink.reasoningTokens })
   }
 
   #shows(callIndex: number): boolean {
-    return callIndex === 0 || allowsSeveralCalls(this.#context.call)
+    return callIndex === 0 || this.#context.call.allowsSeveralCalls
   }
 }

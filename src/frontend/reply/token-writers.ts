@@ -15,7 +15,7 @@ import {
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
-import { nvextOfChoice, usageOfChoices } from './reply-context.ts'
+import { nvextOfChoice, tokenTextsOf, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
 
@@ -68,7 +68,7 @@ class TokenReply implements StreamedWriter, WholeWriter {
   }
 
   body(): string {
-    const { call, head, prompts, tokenTexts } = this.#context
+    const { call, head, prompts } = this.#context
     const [first] = this.#choices
     const asked = call.output.promptLogprobs
     const scored = { tokenIds: prompts[0]?.tokenIds ?? [], logprobs: first?.promptLogprobs ?? [] }
@@ -78,7 +78,9 @@ class TokenReply implements StreamedWriter, WholeWriter {
       created: head.created,
       output_mode: 'tokens',
       prompt_logprobs:
-        asked === undefined ? null : promptLogprobsEntries(scored, asked, tokenTexts),
+        asked === undefined
+          ? null
+          : promptLogprobsEntries(scored, asked, tokenTextsOf(this.#context)),
       choices: this.#outputs.map((output) => output.whole()),
     }).slice(0, -1)
     const end = this.#outputs[0]?.end ?? null

@@ -11,6 +11,8 @@ import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
 import { answerBrokenRequests } from './broken-requests.ts'
+import { clientOf } from './client.ts'
+import type { Client } from './client.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
@@ -22,7 +24,7 @@ import { inviteBody, readBody, untilSent } from './request-body.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
-import type { SentReply, SlowReader, StreamLimits } from './unsent-bytes.ts'
+import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
 
 export interface HttpServerOptions {
   readonly host: string
@@ -82,13 +84,13 @@ export class HttpServer {
     answerBrokenRequests(this.#listener.server, (error) => options.open(noHead()).refuse(error))
     this.#listener.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
       closeAfter(req, res)
-      const gone = new ClientSignal()
+      const client = clientOf(res)
       const error = new BatonError(
         'request.invalid_argument',
         'the header expect has no known value',
       )
-      const reply = { ...options.open(headOf(req, gone)).refuse(error), status: 417 }
-      send({ res, gone }, reply, this.#unsent)
+      const reply = { ...options.open(headOf(req, client.gone)).refuse(error), status: 417 }
+      send(client, reply, this.#unsent)
     })
   }
 
@@ -157,10 +159,12 @@ export class HttpServer {
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     this.#requestsActive += 1
-    const gone = new ClientSignal()
+    const client = clientOf(res)
+    const { gone } = client
     // Called once in any case; `once` would only create two more objects per request.
     res.on('close', () => {
       this.#requestsActive -= 1
+      client.writer?.closed()
       // An HTTP/2 stream that the client resets counts as finished although it was not ended.
       if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
       if (this.#requestsActive === 0) this.#whenIdle?.()
@@ -171,20 +175,20 @@ export class HttpServer {
     if (fault !== null) {
       closeAfter(req, res)
       const error = new BatonError('request.invalid_argument', fault)
-      return send({ res, gone }, open.refuse(error), this.#unsent)
+      return send(client, open.refuse(error), this.#unsent)
     }
     const isInvited = inviteBody(open, req, res)
     // A compressed body is decoded as a whole.
     const isPlain = req.headers['content-encoding'] === undefined
     if (open.reply === undefined && open.takeBody !== undefined && isPlain) {
-      return await this.#answerTaken(open, open.takeBody, req, { res, gone, isInvited })
+      return await this.#answerTaken(open, open.takeBody, req, client, isInvited)
     }
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
     if (body === null) {
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
       const isKept = open.reply !== undefined
-      return await this.#refuseBody(req, reply, { res, gone, isInvited, isKept, ...open })
+      return await this.#refuseBody(req, reply, client, { isInvited, isKept, ...open })
     }
     let reply: HttpReply
     try {
@@ -198,7 +202,7 @@ export class HttpServer {
         new BatonError('runtime.internal', "internal error, see the server's log"),
       )
     }
-    if (!res.destroyed) send({ res, gone }, reply, this.#unsent)
+    if (!res.destroyed) send(client, reply, this.#unsent)
   }
 
   /** A body that is too large to be buffered is passed on in pieces. */
@@ -206,7 +210,8 @@ export class HttpServer {
     open: OpenRequest,
     takeBody: () => BodyTaker,
     req: IncomingMessage,
-    { isInvited, ...client }: Client & { readonly isInvited: boolean },
+    client: Client,
+    isInvited: boolean,
   ): Promise<void> {
     const { res } = client
     try {
@@ -216,7 +221,7 @@ export class HttpServer {
       const error = BatonError.from(thrown)
       const isKept = error.code !== 'request.payload_too_large'
       const reply = open.refuse(error)
-      await this.#refuseBody(req, reply, { ...client, isInvited, isKept, ...open })
+      await this.#refuseBody(req, reply, client, { isInvited, isKept, ...open })
     }
   }
 
@@ -225,19 +230,24 @@ export class HttpServer {
    * Otherwise the answer is sent at once, and the rest is read and dropped for a while before the connection ends: a
    * connection that is closed while the client sends loses the answer.
    */
-  async #refuseBody(req: IncomingMessage, reply: HttpReply, refused: RefusedBody): Promise<void> {
-    const { res, gone, isInvited, isKept, bodyBytesMax } = refused
+  async #refuseBody(
+    req: IncomingMessage,
+    reply: HttpReply,
+    client: Client,
+    { isInvited, isKept, bodyBytesMax }: RefusedBody,
+  ): Promise<void> {
+    const { res } = client
     if (res.destroyed) return
     const bytesMax = 2 * Math.max(bodyBytesMax, REFUSED_BODY_BYTES)
     const isShort = Number(req.headers['content-length'] ?? 0) <= bytesMax
     const rest = isInvited ? untilSent(req, bytesMax, this.#refusedBodyMs) : null
     if (rest === null || isHttp2(req) || (isKept && isShort)) {
       if ((await rest) !== true || !isKept) closeAfter(req, res)
-      if (!res.destroyed) send({ res, gone }, reply, this.#unsent)
+      if (!res.destroyed) send(client, reply, this.#unsent)
       return
     }
     closeAfter(req, res)
-    await sendBeforeRest({ res, gone }, reply, this.#unsent, rest)
+    await sendBeforeRest(client, reply, this.#unsent, rest)
   }
 }
 
@@ -301,7 +311,7 @@ const CUT_OFF_MS = 1_000
 const REFUSED_BODY_MS = 10_000
 const REFUSED_BODY_BYTES = 1024 * 1024
 
-interface RefusedBody extends Client {
+interface RefusedBody {
   /** The client was asked for its body, or did not wait for that. */
   readonly isInvited: boolean
   /** The connection may be used again. */
@@ -309,23 +319,21 @@ interface RefusedBody extends Client {
   readonly bodyBytesMax: number
 }
 
-/** The receiver of a reply. */
-type Client = Pick<SentReply, 'res' | 'gone'>
-
-function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
+function send(client: Client, reply: HttpReply, unsent: UnsentBytes): void {
   const { body } = reply
-  const { res, gone } = to
-  const sent = { res, gone, requestId: reply.headers['x-request-id'] ?? null }
+  const { res } = client
+  client.requestId = reply.headers['x-request-id'] ?? null
   if (typeof body === 'string' || body instanceof Uint8Array) {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
     writeHead(res, reply.status, withLength(reply.headers, length))
     if (typeof body === 'string' && length === body.length) endAscii(res, body)
     else res.end(body)
-    unsent.wroteAll(sent)
+    unsent.wroteAll(client)
     return
   }
   writeHead(res, reply.status, reply.headers)
-  body.open(new SocketStreamWriter(sent, unsent))
+  client.writer = new SocketStreamWriter(client, unsent)
+  body.open(client.writer)
 }
 
 /** Sends the whole reply, and ends the connection when `rest` is over. */

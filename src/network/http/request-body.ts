@@ -33,23 +33,42 @@ export function readBody(
   }
   const length = Number(req.headers['content-length'] ?? 0)
   if (length > bytesMax) return null
-  return new Promise((resolve) => {
-    // The listeners live as long as the request, which may be a stream of hours, so what they refer to is released
-    // with the body.
-    let pieces: BodyPieces | null = new BodyPieces(length, bytesMax)
-    let tell: typeof resolve | null = resolve
-    const settle = (body: Uint8Array | null | undefined): void => {
-      tell?.(body)
-      tell = null
-      pieces = null
-    }
-    req.on('data', (chunk: Buffer) => {
-      if (pieces?.add(chunk) === false) settle(null)
-    })
-    req.on('end', () => settle(pieces?.whole()))
-    req.on('error', () => settle(undefined))
-    req.on('close', () => settle(undefined))
+  return new Promise((settle) => {
+    const reading: BodyRequest = req
+    reading[BODY] = { pieces: new BodyPieces(length, bytesMax), settle }
+    reading.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
   })
+}
+
+/**
+ * The listeners live as long as the request, which may be a stream of hours. So they are the same for all requests, and
+ * what they need is with the request until its body has arrived.
+ */
+const BODY = Symbol('body')
+
+interface BodyRequest extends IncomingMessage {
+  [BODY]?: {
+    readonly pieces: BodyPieces
+    settle(body: Uint8Array | null | undefined): void
+  } | null
+}
+
+function onData(this: BodyRequest, chunk: Buffer): void {
+  if (this[BODY]?.pieces.add(chunk) === false) settle(this, null)
+}
+
+function onEnd(this: BodyRequest): void {
+  settle(this, this[BODY]?.pieces.whole())
+}
+
+function onGone(this: BodyRequest): void {
+  settle(this, undefined)
+}
+
+function settle(req: BodyRequest, body: Uint8Array | null | undefined): void {
+  const reading = req[BODY]
+  req[BODY] = null
+  reading?.settle(body)
 }
 
 /**

@@ -59,11 +59,12 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#reply = reply
     this.#res = res
     this.#unsent = unsent
-    // Called once in any case; `once` would only create two more objects per stream.
-    res.on('close', () => {
-      this.#ended = true
-      this.#pending = ''
-    })
+  }
+
+  /** The connection is closed, or the reply has been sent. */
+  closed(): void {
+    this.#ended = true
+    this.#pending = ''
   }
 
   write(text: string, ascii: boolean): void {

@@ -19,7 +19,7 @@ export interface StreamLimits {
 export interface SentReply {
   readonly res: ServerResponse
   readonly gone: ClientSignal
-  readonly requestId: string | null
+  requestId: string | null
 }
 
 export interface SlowReader {

@@ -30,6 +30,7 @@ import type { CancelKind, Hello } from '../../wire/index.ts'
 import { clockOffsetMs } from './clock-offset.ts'
 import type { FleetReports } from './plane-reports.ts'
 import { LiveReplies } from './live-replies.ts'
+import { SentRequest } from './sent-request.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
 import { dialWire, wireFailure } from '../link/wire-tls.ts'
@@ -126,7 +127,7 @@ export class WorkerLink {
     }
     if (this.#state === 'connecting') this.#waitingRequests.push({ streamId, request })
     else this.#write(streamId, request)
-    return { cancel: (kind) => this.#cancel(streamId, kind) }
+    return new SentRequest(this, streamId)
   }
 
   /** A connection that is not up yet starts with a snapshot anyway. */
@@ -199,7 +200,8 @@ export class WorkerLink {
     }
   }
 
-  #cancel(streamId: number, kind: CancelKind): void {
+  /** For its requests only. */
+  cancel(streamId: number, kind: CancelKind): void {
     if (!this.#replies.has(streamId)) return
     const position = this.#waitingRequests.findIndex((waiting) => waiting.streamId === streamId)
     if (position !== -1) this.#waitingRequests.splice(position, 1)

@@ -45,7 +45,7 @@ export class LabFrontend {
     this.service = createMigratingService(this.router.service, {
       limit: migrationLimit,
       clock,
-      ...(onMigrated === undefined ? {} : { onMigrated }),
+      ...(onMigrated === undefined ? {} : { record: { tell: onMigrated } }),
     })
     discovery.watch({
       joined: (card) => {

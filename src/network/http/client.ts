@@ -1,0 +1,16 @@
+/**
+ * The receiver of a reply, from the head of its request to the close of the response.
+ */
+import type { ServerResponse } from 'node:http'
+import { ClientSignal } from './client-signal.ts'
+import type { SocketStreamWriter } from './socket-stream-writer.ts'
+import type { SentReply } from './unsent-bytes.ts'
+
+export interface Client extends SentReply {
+  /** Null: the reply is not a stream, or has not begun. */
+  writer: SocketStreamWriter | null
+}
+
+export function clientOf(res: ServerResponse): Client {
+  return { res, gone: new ClientSignal(), requestId: null, writer: null }
+}
