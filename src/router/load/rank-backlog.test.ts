@@ -50,6 +50,16 @@ describe('RankBacklog', () => {
     expect(load.waitMs(0, 400, 0)).toBe(300)
   })
 
+  it('the next prompt of an overdue rank - waits as well, and the rank stays overdue', () => {
+    const load = backlog()
+    send(load, 100, 0)
+    send(load, 20, 400)
+    expect(load.waitMs(0, 400, 0)).toBe(300 + 20)
+    expect(load.waitMs(0, 450, 0)).toBe(350 + 20)
+    done(load, 100, 500)
+    expect(load.waitMs(0, 500, 0)).toBe(20)
+  })
+
   it('longer than a step - waits with prompts that arrive during its computation', () => {
     const load = backlog()
     send(load, 100, 0, { isLong: true })

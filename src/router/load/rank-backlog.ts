@@ -4,7 +4,8 @@
  *
  * The prefill time of a prompt is predicted at dispatch, and again when the learned rates change clearly. When one
  * finishes early or late, the end of the remaining ones is computed again: from now on, for the sum of their predicted
- * times. If prompts are long overdue, the rank is slow or stuck, and it is expected to need the overdue time once more.
+ * times. If prompts are long overdue, the rank is slow or stuck, and it is expected to need the overdue time once more,
+ * whether or not more prompts are sent to it.
  */
 import { restOfStep } from '../rates/step-phase.ts'
 
@@ -190,7 +191,7 @@ export class RankBacklog {
   prefillSent(slot: number, prompt: SentPrompt, nowMs: number): boolean {
     const { ms, isLong, stepMs, restMs, spreadMs } = prompt
     const isIdle = this.open[slot] === 0
-    const from = isIdle ? nowMs + restMs + stepMs : Math.max(this.untilMs[slot] as number, nowMs)
+    const untilMs = isIdle ? nowMs + restMs + stepMs : (this.untilMs[slot] as number)
     const joins = !isIdle && !isLong && this.joinShare(slot, nowMs) >= 0.5
     if (isIdle) {
       this.beginsMs[slot] = nowMs + restMs
@@ -202,7 +203,8 @@ export class RankBacklog {
     this.sentMs[slot] = nowMs
     this.open[slot] = (this.open[slot] as number) + 1
     this.openMs[slot] = (this.openMs[slot] as number) + ms
-    this.untilMs[slot] = from + ms
+    // A late rank stays late, and is expected to need longer by this prompt; see `waitMs`.
+    this.untilMs[slot] = untilMs < nowMs ? untilMs - ms : untilMs + ms
     return !isIdle && !joins
   }
 

@@ -126,7 +126,7 @@ export class RankForecast {
     const { elapsedMs, waitMs, stepMs } = seen
     // The first call only notes the rates that open prompts were predicted with.
     const isRescaled = this.#rescale(nowMs)
-    this.#rates.firstToken(slot, tokens, elapsedMs, waitMs, stepMs)
+    this.#rates.firstToken(slot, tokens, elapsedMs, waitMs, stepMs, nowMs - elapsedMs)
     if (this.#rescale(nowMs) || isRescaled) this.onRescaled()
   }
 

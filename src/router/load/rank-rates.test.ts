@@ -193,6 +193,18 @@ describe('RankRates', () => {
     expect(rates.isLost).toBe(false)
   })
 
+  it('an opening burst - its guessed waits do not show that predictions are off; those of later requests do', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    // All are sent before the first of them is answered, so that their predictions are guesses.
+    for (let i = 0; i < 200; i++) rates.firstToken(0, 1000, i % 2 === 0 ? 5 : 5000, 0, 0, 0)
+    expect([rates.isLost, (rates.ttftError ?? 0) > 1]).toEqual([false, true])
+    for (let i = 0; i < 60; i++) rates.firstToken(0, 1000, i % 2 === 0 ? 5 : 5000, 0, 0, 9000)
+    expect(rates.isLost).toBe(false)
+    for (let i = 0; i < 10; i++) rates.firstToken(0, 1000, i % 2 === 0 ? 5 : 5000, 0, 0, 9000)
+    expect(rates.isLost).toBe(true)
+  })
+
   it('waits that nothing predicts - predictions are used while they are much better than the average time', () => {
     const rates = new RankRates()
     rates.join(0)

@@ -78,8 +78,9 @@ export class RankRates {
   #promptTokens = 0
   #cachedTokens = 0
   readonly #error = new PredictionError()
-  /** Number of first tokens that the rates were learned from. */
+  /** Number of first tokens that the rates were learned from, and when there were enough of them. */
   #seen = 0
+  #shownMs = Infinity
   /** Ratio of the time between tokens to the pure step time: prefills of other requests run in between. */
   #paceShare = 1
   #paceError = 0
@@ -319,13 +320,21 @@ export class RankRates {
 
   /**
    * Records a first token: its own uncached tokens, the elapsed time, the predicted wait `waitMs` for prompts before
-   * it, and the duration `stepMs` of a decode step there.
+   * it, the duration `stepMs` of a decode step there, and when it was sent.
    */
-  firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
+  firstToken(
+    slot: number,
+    tokens: number,
+    elapsedMs: number,
+    waitMs = 0,
+    stepMs = 0,
+    sentMs = Infinity,
+  ): void {
     this.untried.measured(slot)
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
-    this.#error.add(elapsedMs, this.predicts ? predicted : null)
-    this.#seen++
+    const isEarly = sentMs < this.#shownMs && this.#starting.count === 0
+    this.#error.add(elapsedMs, this.predicts ? predicted : null, isEarly)
+    if (++this.#seen === KNOWN_AFTER) this.#shownMs = sentMs + elapsedMs
     const factor = this.prefillFactor[slot] as number
     const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)

@@ -22,6 +22,8 @@ export class PredictionError {
   #averageLogs = 0
   #averageLog = 0
   #count = 0
+  /** Without those that came too early to judge by. */
+  #judgeable = 0
   #isLost = false
 
   /** Mean relative error (geometric mean, recent ones weigh more); null before the first comparison. */
@@ -34,8 +36,12 @@ export class PredictionError {
     return this.#isLost
   }
 
-  /** Records a measured time. `predictedMs` is null if nothing was known: a guess says nothing about predictions. */
-  add(measuredMs: number, predictedMs: number | null): void {
+  /**
+   * Records a measured time. `predictedMs` is null if nothing was known: a guess says nothing about predictions.
+   * `isEarly`: the request was sent before the rates were known. Its wait was a guess, as were those of all others in an
+   * opening burst, so it does not count towards the first judgement, by when it has faded from the mean.
+   */
+  add(measuredMs: number, predictedMs: number | null, isEarly = false): void {
     // Logarithms, so that too long and too short count alike; a linear relative error of too short a
     // prediction never exceeds 1.
     const log = Math.log(Math.max(measuredMs, 1))
@@ -46,7 +52,8 @@ export class PredictionError {
     }
     this.#averageLog = this.#count === 0 ? log : FADE * this.#averageLog + (1 - FADE) * log
     this.#count++
-    if (this.#count >= JUDGED_AFTER) this.#isLost = this.#isOff()
+    if (!isEarly) this.#judgeable++
+    if (this.#judgeable >= JUDGED_AFTER) this.#isLost = this.#isOff()
   }
 
   #isOff(): boolean {
