@@ -130,7 +130,7 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /** Applies the removals that wait. */
   #settle(): void {
-    const { count, holders, hashes } = this.#waiting
+    const { count, holders, hashes, pairs } = this.#waiting
     if (count === 0) return
     this.#waiting.count = 0
     // Names first, so that the reads of all rows overlap, too.
@@ -141,7 +141,7 @@ export class EventPrefixIndex implements PrefixIndex {
       const holder = holders[i] as number
       const low = (hashes[2 * i] as number) | 0
       if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
-      device.remove(holder, hashes.subarray(2 * i, 2 * i + 2), false)
+      device.remove(holder, pairs[i] as Uint32Array, false)
     }
   }
 

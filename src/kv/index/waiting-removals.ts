@@ -11,6 +11,10 @@ import { AHEAD_MAX } from '../loose/loose-table.ts'
 export class WaitingRemovals {
   readonly holders = new Int32Array(AHEAD_MAX)
   readonly hashes = new Uint32Array(2 * AHEAD_MAX)
+  /** By block: its part of `hashes`, because creating one takes as long as removing a block. */
+  readonly pairs = Array.from({ length: AHEAD_MAX }, (_, i) =>
+    this.hashes.subarray(2 * i, 2 * i + 2),
+  )
   /** Number of blocks that wait. */
   count = 0
 

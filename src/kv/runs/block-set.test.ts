@@ -34,3 +34,15 @@ it('BlockSet - agrees with a plain set after random changes', () => {
     { numRuns: 100 },
   )
 })
+
+it('BlockSet.deleteInner - removes a block only if the set has it and its ends stay', () => {
+  const set = new BlockSet(40, 45, 145)
+  set.delete(100, 102)
+  const inner = [46, 63, 64, 99, 102, 143]
+  const others = [44, 45, 100, 101, 144, 145, 200, ...inner]
+  expect(inner.map((at) => set.deleteInner(at))).toEqual(inner.map(() => true))
+  expect(others.map((at) => set.deleteInner(at))).toEqual(others.map(() => false))
+  expect([set.count, set.low, set.high]).toEqual([92, 45, 145])
+  expect(inner.filter((at) => set.has(at))).toEqual([])
+  expect([47, 62, 65, 98, 103, 142].filter((at) => !set.has(at))).toEqual([])
+})

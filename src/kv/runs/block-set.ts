@@ -89,6 +89,18 @@ export class BlockSet {
     return before - this.#count
   }
 
+  /** Removes a block that is neither the first nor the last one; returns whether it was such a block. */
+  deleteInner(at: number): boolean {
+    if (at <= this.#low || at >= this.#high - 1) return false
+    const word = (at >> 5) - this.#base
+    const old = this.#words[word] as number
+    const left = old & ~(1 << (at & 31))
+    if (left === old) return false
+    this.#words[word] = left
+    this.#count -= 1
+    return true
+  }
+
   #tighten(): void {
     const words = this.#words
     let word = (this.#low >> 5) - this.#base

@@ -38,6 +38,11 @@ export class RunHoldings {
     return held > at ? held : at
   }
 
+  /** Whether a holding has the block at an offset, which is not before the run's start; cheaper than `endOf`. */
+  hasAt(held: number, at: number): boolean {
+    return held < 0 ? this.#sets.at(~held).has(at) : held > at
+  }
+
   /** One more than the last offset of a holding. */
   highOf(held: number): number {
     return held < 0 ? this.#sets.at(~held).high : held
@@ -53,7 +58,7 @@ export class RunHoldings {
   has(run: number, holder: number, at: number): boolean {
     const { runs } = this.#blocks
     const k = runs.holdingOf(run, holder)
-    return k >= 0 && this.endOf(runs.holdings(run)[k + 1] as number, at) > at
+    return k >= 0 && this.hasAt(runs.holdings(run)[k + 1] as number, at)
   }
 
   /** Adds [from, to) of a run to the holder. */
@@ -108,6 +113,17 @@ export class RunHoldings {
     }
     this.entries -= gone
     this.#trim(run, from === start, to === end)
+  }
+
+  /**
+   * Removes a block of a holding that is a set, if it is neither its first nor its last one: no end changes. Returns
+   * whether it was such a block.
+   */
+  cutInner(run: number, k: number, at: number): boolean {
+    const held = this.#blocks.runs.holdings(run)[k + 1] as number
+    if (held >= 0 || !this.#sets.at(~held).deleteInner(at)) return false
+    this.entries -= 1
+    return true
   }
 
   /** Removes the blocks from an offset on from all holders; some holder must have the first block. */
@@ -189,7 +205,7 @@ export class RunHoldings {
     const list = runs.holdings(run)
     let k = runs.firstHolding(run)
     const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
-    while (k < last && this.endOf(list[k + 1] as number, at) === at) k += HOLDING
+    while (k < last && !this.hasAt(list[k + 1] as number, at)) k += HOLDING
     return k < last
   }
 

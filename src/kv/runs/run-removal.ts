@@ -77,6 +77,7 @@ export class RunRemoval {
         return
       }
       const at = arena.offsetOf(position)
+      if (i + 1 === count && this.#cutInner(run, k, at)) return
       const held = runs.holdings(run)[k + 1] as number
       let from = at
       let to = this.#holdings.endOf(held, at)
@@ -161,11 +162,14 @@ export class RunRemoval {
     const k = runs.holdingOf(run, holder)
     if (k < 0) return
     const at = arena.offsetOf(position)
-    const end = this.#holdings.endOf(runs.holdings(run)[k + 1] as number, at)
-    if (end === at) return
+    const held = runs.holdings(run)[k + 1] as number
+    if (!this.#holdings.hasAt(held, at)) return
     const wanted = this.#wanted
     const { words } = arena
     if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return
+    // Every block of a dense run is anchored, so its neighbours can be found without it.
+    if (!this.#blocks.isSparse(run) && this.#cutInner(run, k, at)) return
+    const end = this.#holdings.endOf(held, at)
     const page = position >> PAGE_BITS
     const start = runs.records[run * RUN_STRIDE + START] as number
     const from = at - reader.takeBackward(page, at, at - start, wanted)
@@ -188,8 +192,20 @@ export class RunRemoval {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
     } else isHole = true
     this.#holdings.cut(run, holder, k, from, to)
+    if (isHole) this.#madeHole(run, from)
+  }
+
+  /** Removes a single block from the middle of a set, as most that are evicted in no order; false if it is not one. */
+  #cutInner(run: number, k: number, at: number): boolean {
+    if (!this.#holdings.cutInner(run, k, at)) return false
+    this.#madeHole(run, at)
+    return true
+  }
+
+  /** A holder has lost a single block from the middle of its holding. */
+  #madeHole(run: number, at: number): void {
     // While another holder has the block, looking for holes would cost more than the removal.
-    if (!isHole || (!this.#isSearching && this.#holdings.isHeld(run, from))) return
+    if (!this.#isSearching && this.#holdings.isHeld(run, at)) return
     if (this.#holed.at(-1) !== run) this.#holed.push(run)
     this.#wasSearched ||= this.#isSearching
   }
