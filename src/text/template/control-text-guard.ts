@@ -8,6 +8,7 @@
  * rendering, the characters are restored and their positions are reported as literal ranges.
  */
 import { BatonError } from '../../base/index.ts'
+import { escapePattern } from '../tokenize/escape-pattern.ts'
 import type { AddedToken } from '../tokenize/tokenizer.ts'
 
 interface RestoredText {
@@ -59,10 +60,6 @@ function beginOf(token: string, plain: readonly string[]): string {
   const rest = characters.slice(1, length)
   const ends = rest.map((_, i) => `${escapePattern(rest.slice(0, i).join(''))}\\s*$`)
   return `${escapePattern(first)}(?=${[escapePattern(rest.join('')), ...ends].join('|')})`
-}
-
-function escapePattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }
 
 const patterns = new WeakMap<readonly AddedToken[], ControlTextPattern>()

@@ -1,8 +1,11 @@
 /**
  * Finds added tokens (control tokens, `<think>` and similar) in a text: leftmost first, the longest at each position.
  *
- * A vocabulary may have thousands of them, so candidates are looked up by first character, then by length.
+ * A vocabulary may have thousands of them, so those at a position are looked up by first character, then by length. The
+ * positions are found by one regular expression, because a program or a page has a `<` every few words, and a hostile
+ * text has nothing else.
  */
+import { escapePattern } from './escape-pattern.ts'
 import type { AddedToken, EncodeOptions } from './tokenizer.ts'
 
 /** Receives a text in order: plain stretches and the added tokens between them. */
@@ -15,7 +18,7 @@ export class AddedTokenFinder {
   readonly #byText = new Map<string, AddedToken>()
   /** First UTF-16 unit → lengths of the tokens that begin with it, longest first. */
   readonly #lengths = new Map<number, number[]>()
-  /** Matches the next position where a token can begin; null if there are no added tokens. */
+  /** Matches the next position where a token is; null if there are no added tokens. */
   readonly #starts: RegExp | null
 
   constructor(tokens: readonly AddedToken[]) {
@@ -28,10 +31,8 @@ export class AddedTokenFinder {
       this.#lengths.set(first, lengths)
     }
     for (const lengths of this.#lengths.values()) lengths.sort((a, b) => b - a)
-    const firsts = [...this.#lengths.keys()].map(
-      (unit) => `\\u${unit.toString(16).padStart(4, '0')}`,
-    )
-    this.#starts = firsts.length === 0 ? null : new RegExp(`[${firsts.join('')}]`, 'g')
+    const patterns = [...this.#byText.keys()].map(escapePattern)
+    this.#starts = patterns.length === 0 ? null : new RegExp(patterns.join('|'), 'g')
   }
 
   visit(text: string, options: EncodeOptions, visitor: AddedTokenVisitor): void {

@@ -28,13 +28,13 @@ describe('a text in steps', () => {
     ['of 400,000 characters', 'the fox '.repeat(50_000), 49],
     ['of short messages', '<|im_start|>user\nhello<|im_end|>\n'.repeat(4000), 6],
     ['that is empty', '', 1],
-    ['with 30,000 letters without a blank', `${'a'.repeat(30_000)} and more`, 2],
+    ['with 16,000 letters without a blank', `${'a'.repeat(16_000)} and more`, 2],
   ])('%s - the expected number of them', (_, text, count) => {
     expect(stepsOf(text)).toBe(count)
   })
 
-  it('with 33,000 letters without a blank - cannot be divided', () => {
-    expect(stepsOf(`the fox ${'a'.repeat(33_000)} the fox`)).toBeNull()
+  it('with 17,000 letters without a blank - cannot be divided', () => {
+    expect(stepsOf(`the fox ${'a'.repeat(17_000)} the fox`)).toBeNull()
   })
 
   it('two texts whose steps alternate - each gets its own ids', () => {

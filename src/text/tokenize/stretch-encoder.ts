@@ -22,7 +22,7 @@ interface StretchEncoderOptions {
 /** A step ends after at least this many characters. */
 const STEP_CHARS_MIN = 8192
 /** A part that is longer, such as base64 or a text without blanks, would take too long for one step. */
-const STEP_CHARS_MAX = 32_768
+const STEP_CHARS_MAX = 16_384
 
 export class StretchEncoder {
   readonly #options: StretchEncoderOptions
