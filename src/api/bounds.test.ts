@@ -38,8 +38,8 @@ const BOUNDS: readonly (readonly [string, readonly unknown[], readonly unknown[]
   ['min_tokens', [0, 1, 4294967295], [-1, 4294967296]],
   [
     'stop',
-    ['a', [], many(31, 'a'), many(32, 'a'), tokenIds(31), tokenIds(32)],
-    ['', [''], many(33, 'a'), tokenIds(33), [-1], ['a', 1]],
+    ['a', 'a'.repeat(4096), [], many(31, 'a'), many(32, 'a'), tokenIds(31), tokenIds(32)],
+    ['', [''], 'a'.repeat(4097), ['a'.repeat(4097)], many(33, 'a'), tokenIds(33), [-1], ['a', 1]],
   ],
   [
     'stop_token_ids',

@@ -10,6 +10,8 @@ import { fieldsSchema, recordSchema } from './record-schema.ts'
 
 export const CHOICES_MAX = 128
 export const STOPS_MAX = 32
+/** Each token of the output is compared with all of them. */
+const STOP_LENGTH_MAX = 4096
 const PROMPT_LOGPROBS_MAX = 20
 const MAX_U32 = 0xffffffff
 
@@ -18,9 +20,10 @@ const biasFault = (token: string, bias: unknown): string | null => {
   return typeof bias === 'number' && Math.abs(bias) <= 100 ? null : 'must be from -100 to 100'
 }
 const tokenId = z.int().min(0).max(MAX_U32)
+export const stopText = z.string().min(1).max(STOP_LENGTH_MAX)
 const stop = z.union(
-  [z.string().min(1), z.array(z.string().min(1)).max(STOPS_MAX), z.array(tokenId).max(STOPS_MAX)],
-  `must be a text, or up to ${STOPS_MAX} texts or token ids`,
+  [stopText, z.array(stopText).max(STOPS_MAX), z.array(tokenId).max(STOPS_MAX)],
+  `must be a text of at most ${STOP_LENGTH_MAX} characters, or up to ${STOPS_MAX} texts or token ids`,
 )
 
 export const generationFields = {

@@ -3,7 +3,7 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { z } from 'zod'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
-import { invalid, STOPS_MAX } from '../fields/generation-fields.ts'
+import { invalid, STOPS_MAX, stopText } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { withFormatField } from '../fields/renamed-fault.ts'
@@ -113,10 +113,7 @@ export const anthropicMessagesSchema = z.strictObject({
   temperature: z.number().min(0).max(1).optional(),
   top_p: z.number().min(0).max(1).optional(),
   top_k: z.int().min(-1).optional(),
-  stop_sequences: z
-    .array(z.string().min(1))
-    .max(STOPS_MAX, `must be at most ${STOPS_MAX} texts`)
-    .optional(),
+  stop_sequences: z.array(stopText).max(STOPS_MAX, `must be at most ${STOPS_MAX} texts`).optional(),
   stream: z.boolean().optional(),
   metadata: fieldsSchema.optional(),
   service_tier: z.string().optional(),
