@@ -12,16 +12,15 @@ import {
 import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { tokenIdsSchema } from '../fields/token-ids.ts'
 
 const LOGPROBS_MAX = 5
 const BEST_OF_MAX = 20
 
-const tokenIds = z.array(z.int().min(0).max(0xffffffff)).min(1)
-
 export const completionRequestSchema = z.strictObject({
   ...generationFields,
   prompt: z.union(
-    [z.string(), tokenIds, z.array(z.string()).min(1), z.array(tokenIds).min(1)],
+    [z.string(), tokenIdsSchema, z.array(z.string()).min(1), z.array(tokenIdsSchema).min(1)],
     'must be a text, texts, token ids, or lists of token ids',
   ),
   echo: z.boolean().optional(),

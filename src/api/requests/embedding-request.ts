@@ -3,15 +3,14 @@ import { z } from 'zod'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { tokenIdsSchema } from '../fields/token-ids.ts'
 
 const INPUTS_MAX = 2048
-
-const ids = z.array(z.int().min(0).max(0xffffffff)).min(1)
 
 export const embeddingRequestSchema = z.strictObject({
   model: z.string().optional(),
   input: z.union(
-    [z.string(), ids, z.array(z.string()).min(1), z.array(ids).min(1)],
+    [z.string(), tokenIdsSchema, z.array(z.string()).min(1), z.array(tokenIdsSchema).min(1)],
     'must be a text, texts, token ids, or lists of token ids',
   ),
   encoding_format: z.enum(['float', 'base64']).optional(),

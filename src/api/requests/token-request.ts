@@ -14,6 +14,7 @@ import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
+import { tokenIdsSchema } from '../fields/token-ids.ts'
 
 const LOGPROBS_MAX = 20
 
@@ -37,7 +38,7 @@ export const tokenRequestSchema = z.strictObject({
   nvext,
   user,
   request_id: z.string().optional(),
-  token_ids: z.array(z.int().min(0).max(0xffffffff)).min(1, 'must hold at least one token'),
+  token_ids: tokenIdsSchema,
   sampling_params: fieldsSchema,
 })
 
