@@ -1,5 +1,5 @@
 /**
- * Loads that a trace of long prompts does not contain: distinct short chains, events of one block, removals of
+ * Loads that a trace of long prompts does not contain: distinct short chains, chains that grow, events of one block, removals of
  * single blocks in random order (also with the hashes of engines), and many workers with one prefix.
  *
  * Each prints bytes and nanoseconds per block; events of one block and many holders also the longest single call.
@@ -7,6 +7,7 @@
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent } from '../../src/kv/index.ts'
+import { growingChains } from './growing-chains.ts'
 import { makeHashes } from './hashes.ts'
 import { randomRemoval, warmUp } from './random-removal.ts'
 import { shortChains } from './short-chains.ts'
@@ -99,6 +100,7 @@ function manyHolders(holders: number, prefixBlocks: number): void {
 
 const LOADS: Readonly<Record<string, (beside: string | undefined) => void | Promise<void>>> = {
   short: shortChains,
+  chats: growingChains,
   one: () => {
     oneBlockEvents(800_000, 100, 1)
     oneBlockEvents(800_000, 100, 400)

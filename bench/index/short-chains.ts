@@ -13,7 +13,7 @@ import { median } from '../load/summary.ts'
 import { createDraw, shuffle } from './draw.ts'
 import { makeHashes } from './hashes.ts'
 
-type Door = Pick<typeof own, 'EventPrefixIndex' | 'PrefixMatches'>
+export type Door = Pick<typeof own, 'EventPrefixIndex' | 'PrefixMatches'>
 type Index = own.EventPrefixIndex
 
 const BLOCKS = 840_000
@@ -102,13 +102,19 @@ function print(name: string, row: Row): void {
   )
 }
 
-/** `beside`: the folder of another checkout. */
-export async function shortChains(beside: string | undefined): Promise<void> {
+/** This index, and that of another checkout in the folder `beside`. */
+export async function doorsOf(beside: string | undefined): Promise<[string, Door][]> {
   const doors: [string, Door][] = [['this', own]]
   if (beside !== undefined) {
     const url = pathToFileURL(resolve(beside, 'src/kv/index.ts')).href
     doors.push(['other', (await import(url)) as Door])
   }
+  return doors
+}
+
+/** `beside`: the folder of another checkout. */
+export async function shortChains(beside: string | undefined): Promise<void> {
+  const doors = await doorsOf(beside)
   const hashes = makeHashes(BLOCKS)
   const few = hashes.subarray(0, 2 * 140_000)
   for (const [, door] of doors)

@@ -45,7 +45,7 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it.each([1, 2, 3, 5, 8, 9, 13, 20, 27, 28, 33, 64, 65])(
+  it.each([1, 2, 3, 5, 7, 8, 9, 10, 13, 17, 20, 27, 28, 33, 64, 65])(
     'bytes - chains of %i blocks take at most 25 bytes per block',
     (length) => {
       const index = new EventPrefixIndex()
@@ -57,7 +57,7 @@ describe('EventPrefixIndex', () => {
     },
   )
 
-  it.each([1, 7, 40])(
+  it.each([1, 7, 16, 40])(
     'bytes - the limit holds for chains of %i blocks, and the oldest are evicted',
     (length) => {
       const bytesMax = 1 << 19

@@ -1,6 +1,7 @@
 /**
- * The set of loose blocks: blocks that are stored one by one instead of in runs. Used for short chains, because a run
- * of a few blocks would take many times their memory, and for chains whose blocks are evicted in no particular order.
+ * The set of loose blocks: blocks that are stored one by one instead of in runs. Used for chains of
+ * less than 7 blocks, of which a run would take more memory, and for chains whose blocks are evicted in no particular
+ * order.
  *
  * A flat hash table: sequence hash → owners. A sequence hash identifies the whole prefix, so nothing about the chain
  * has to be stored. A block takes one row of the table, 14 to 24 bytes, independent of the length of its chain.

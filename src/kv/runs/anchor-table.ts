@@ -17,6 +17,8 @@ const TOMB = -1
 /** Minimum number of old slots moved per change; and the share of the new slots that may change until all are moved. */
 const STEP = 4
 const MOVING_SHARE = 4
+/** Memory of an anchor in a table that has just grown. */
+const ANCHOR_BYTES = 11
 const NONE = new Int32Array(0)
 
 /** Mixes a hash, because an engine's hash may be badly distributed. Signed or unsigned halves. */
@@ -48,6 +50,11 @@ export class AnchorTable {
 
   get bytes(): number {
     return this.#slots.byteLength + this.#old.byteLength
+  }
+
+  /** Memory that the anchors may need when the table grows, without the old table, which is soon moved. */
+  get bytesNeeded(): number {
+    return Math.max(this.bytes, ANCHOR_BYTES * this.#count)
   }
 
   /** Position of an anchored block (signed halves of its hash), or -1. */
@@ -95,7 +102,7 @@ export class AnchorTable {
   add(position: number): void {
     if (!this.#arena.mark(position, ANCHORED)) return
     if (this.#old.length > 0) this.#move()
-    else if (8 * (this.#used + 1) > 5 * this.#slots.length) this.#replace()
+    else if (4 * (this.#used + 1) > 3 * this.#slots.length) this.#replace()
     this.#put(position)
     this.#count += 1
   }
@@ -184,7 +191,7 @@ export class AnchorTable {
   #replace(): void {
     if (this.#old.length > 0) return
     let length = SLOTS_MIN
-    while (length < 3 * (this.#count + 1)) length *= 2
+    while (length < 2 * (this.#count + 1)) length *= 2
     this.#old = this.#slots
     this.#oldShift = this.#shift
     this.#moved = 0

@@ -5,12 +5,17 @@
  * (`RunHoldings`) whenever a public call of the index returns.
  */
 import { AnchorTable } from './anchor-table.ts'
-import { BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
-import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
+import { ANCHORED, BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS } from './block-arena.ts'
+import { PAGE_MASK, PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
+import { SHARES_MAX, sharesFor } from './page-shares.ts'
 import { RunBranches } from './run-branches.ts'
 import { RunReader } from './run-reader.ts'
 import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'
 
+/** From this many blocks on, a run that shares a page takes about as much memory as loose blocks (22 to 25 bytes each). */
+export const RUN_BLOCKS_MIN = 7
+/** From this many on, a new run gets pages of its own. */
+export const LONG_RUN_MIN = 28
 /** From this length on a native copy is faster than a loop. */
 const COPY_MIN = 64
 
@@ -27,13 +32,18 @@ export class RunBlocks {
   constructor(blocksMax: number) {
     this.arena = new BlockArena(blocksMax)
     this.anchors = new AnchorTable(this.arena)
-    this.runs = new RunStore(this.arena.pageCapacity)
+    this.runs = new RunStore(SHARES_MAX * this.arena.pageCapacity)
     this.branches = new RunBranches(this.arena, this.runs)
     this.reader = new RunReader(this.arena, this.runs)
   }
 
   get bytes(): number {
     return this.arena.bytes + this.anchors.bytes + this.runs.bytes
+  }
+
+  /** `bytes` plus the growth that the present blocks may cause. */
+  get bytesNeeded(): number {
+    return this.arena.bytes + this.anchors.bytesNeeded + this.runs.bytes
   }
 
   isSparse(run: number): boolean {
@@ -83,10 +93,53 @@ export class RunBlocks {
     return this.arena.offsetOf(position) === end - 1
   }
 
+  /** Gives a new run the smallest share of a page that has space for so many blocks; returns the run's first offset. */
+  share(run: number, count: number): number {
+    return this.#place(run, this.arena.takeShare(run, sharesFor(count)), 0)
+  }
+
+  /** Sets the position of the first block, in the only page of a run; returns the run's first offset. */
+  #place(run: number, position: number, count: number): number {
+    const { records } = this.runs
+    const record = run * RUN_STRIDE
+    const start = position & PAGE_MASK
+    records[record + FIRST_PAGE] = position >> PAGE_BITS
+    records[record + LAST_PAGE] = position >> PAGE_BITS
+    records[record + START] = start
+    records[record + END] = start + count
+    return start
+  }
+
+  /**
+   * Moves a run from its share of a page to a place where it can grow to so many blocks; returns by how much its offsets
+   * change.
+   */
+  move(run: number, total: number): number {
+    const { anchors, arena, branches } = this
+    const before = this.runs.records[run * RUN_STRIDE + START] as number
+    const count = this.runs.length(run)
+    const from = this.reader.firstOf(run)
+    // A size larger than it needs now, because a chain that grows will grow again.
+    const shares = Math.max(2, sharesFor(total) - 1)
+    const isLong = sharesFor(total) < 2
+    const to = isLong ? arena.take(run, 0) << PAGE_BITS : arena.takeShare(run, shares)
+    arena.hashes.copyWithin(2 * to, 2 * from, 2 * (from + count))
+    for (let i = 0; i < count; i++) {
+      if (arena.isMarked(from + i, ANCHORED)) {
+        anchors.drop(from + i)
+        anchors.add(to + i)
+      }
+      branches.moved(from + i, to + i)
+    }
+    arena.releaseShare(from)
+    return this.#place(run, to, count) - before
+  }
+
   /** Appends blocks to a run; the caller has checked the space. The first block of a new run is anchored. */
   append(run: number, hashes: Uint32Array, from: number, count: number): void {
     const { records } = this.runs
     const record = run * RUN_STRIDE
+    const start = records[record + START] as number
     const begin = records[record + END] as number
     const end = begin + count
     let page = records[record + LAST_PAGE] as number
@@ -94,7 +147,9 @@ export class RunBlocks {
     let target = -1
     let pending = 0
     for (let at = begin; at < end;) {
-      if (page < 0 || (at & PAGE_MASK) === 0) page = this.#addPage(run, page, at >> PAGE_BITS)
+      if (page < 0 || ((at & PAGE_MASK) === 0 && at > start)) {
+        page = this.#addPage(run, page, at >> PAGE_BITS)
+      }
       const stop = Math.min(end, (at | PAGE_MASK) + 1)
       const position = (page << PAGE_BITS) + (at & PAGE_MASK)
       if (position !== target + pending) {
@@ -111,7 +166,7 @@ export class RunBlocks {
     records[record + LAST_PAGE] = page
     this.count += count
     this.added += count
-    if (begin === 0) this.anchors.add(this.reader.firstOf(run))
+    if (begin === start) this.anchors.add(this.reader.firstOf(run))
     if (records[record + DENSE] === 1) this.#anchorFrom(run, begin)
   }
 
@@ -172,13 +227,16 @@ export class RunBlocks {
     if (at === end) return
     this.count -= at - end
     let page = records[record + LAST_PAGE] as number
+    const isShared = this.arena.isShared(page)
     while (at > end) {
       const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
       const stop = Math.max(begin, end, start)
       const first = (page << PAGE_BITS) - begin
       this.#dropRange(first + stop, first + at)
       at = stop
-      if (stop === begin || stop === start) {
+      if (isShared) {
+        if (stop === start) this.arena.releaseShare(first + stop)
+      } else if (stop === begin || stop === start) {
         const previous = this.arena.pages[page * PAGE_STRIDE + PREVIOUS] as number
         this.arena.release(page)
         page = previous
@@ -186,7 +244,7 @@ export class RunBlocks {
     }
     records[record + END] = end
     records[record + LAST_PAGE] = page
-    if (page >= 0) this.arena.pages[page * PAGE_STRIDE + NEXT] = -1
+    if (page >= 0 && !isShared) this.arena.pages[page * PAGE_STRIDE + NEXT] = -1
   }
 
   /** Removes the blocks before an offset; some must remain. */
@@ -211,7 +269,7 @@ export class RunBlocks {
     }
     records[record + START] = start
     records[record + FIRST_PAGE] = page
-    this.arena.pages[page * PAGE_STRIDE + PREVIOUS] = -1
+    if (!this.arena.isShared(page)) this.arena.pages[page * PAGE_STRIDE + PREVIOUS] = -1
     this.anchors.add(this.reader.firstOf(run))
     this.branches.detach(run)
   }

@@ -9,7 +9,7 @@
 import { BRANCHED, MARK_STRIDE, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { bitsBetween } from './block-set.ts'
-import { FIRST_PAGE, PARENT, RUN_STRIDE } from './run-store.ts'
+import { END, FIRST_PAGE, PARENT, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 import { KeyedLists } from '../words/keyed-lists.ts'
 
@@ -110,6 +110,12 @@ export class RunBranches {
     for (let run; (run = this.#siblings.firstOf(position)) >= 0;) this.attachLoose(run, low, high)
   }
 
+  /** The block at a position has been moved to another one. */
+  moved(from: number, to: number): void {
+    if (!this.#arena.isMarked(from, BRANCHED)) return
+    for (let run; (run = this.#siblings.firstOf(from)) >= 0;) this.attach(run, to)
+  }
+
   /** A loose block has been moved into a run, to this position. */
   movedLoose(low: number, high: number, position: number): void {
     for (const run of this.after(low, high)) this.attach(run, position)
@@ -121,7 +127,14 @@ export class RunBranches {
 
   /** Whether a run begins after any block of this run. */
   isRunBranched(run: number): boolean {
-    for (let page = this.#runs.records[run * RUN_STRIDE + FIRST_PAGE] as number; page >= 0;) {
+    const { records } = this.#runs
+    let page = records[run * RUN_STRIDE + FIRST_PAGE] as number
+    if (this.#arena.isShared(page)) {
+      const first = page << PAGE_BITS
+      const from = first + (records[run * RUN_STRIDE + START] as number)
+      return this.isBranched(from, first + (records[run * RUN_STRIDE + END] as number))
+    }
+    while (page >= 0) {
       const first = page << PAGE_BITS
       const isMarked = this.#arena.hasMarks(page)
       if (isMarked && this.isBranched(first, first + PAGE_BLOCKS)) return true

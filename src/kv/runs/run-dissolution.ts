@@ -8,9 +8,9 @@
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { BRANCHED, NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { LONG_RUN_MIN } from './run-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
-import { RUN_BLOCKS_MIN } from './run-placement.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
 /** A run with more holders is not dissolved: every block would need a list of all of them. */
@@ -63,7 +63,7 @@ export class RunDissolution {
     const start = runs.records[record + START] as number
     const hole = this.#holdings.firstHole(run)
     if (hole === runs.records[record + END]) return 0
-    if (hole - start < RUN_BLOCKS_MIN) return this.#convert(run, start)
+    if (hole - start < LONG_RUN_MIN) return this.#convert(run, start)
     // Now the end of a holding, which may be named next.
     const page = runs.records[record + FIRST_PAGE] as number
     this.#blocks.anchors.add(reader.positionNear(page, hole - 1))

@@ -209,6 +209,16 @@ export class RunHoldings {
     return k < last
   }
 
+  /** Whether all holders have the first blocks of the run, without gaps. */
+  areHeads(run: number): boolean {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run) + 1
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    while (k < last && (list[k] as number) >= 0) k += HOLDING
+    return k >= last
+  }
+
   /** The first offset that no holder has; the end of the run if there is no such block in it. */
   firstHole(run: number): number {
     const { runs } = this.#blocks

@@ -15,17 +15,18 @@ import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
 import type { ApplyOutcome } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
-import { RunBlocks } from './run-blocks.ts'
+import { LONG_RUN_MIN, RunBlocks } from './run-blocks.ts'
 import { RunDissolution } from './run-dissolution.ts'
 import { RunEviction } from './run-eviction.ts'
 import { LOOSE, NOWHERE } from './run-branches.ts'
 import { RunExtension } from './run-extension.ts'
 import { RunLookAhead } from './run-look-ahead.ts'
 import { RunHoldings } from './run-holdings.ts'
-import { isWorthRun, RUN_BLOCKS_MIN, RunPlacement } from './run-placement.ts'
+import { RunPlacement } from './run-placement.ts'
 import { RunRemoval } from './run-removal.ts'
 import { RunSearch } from './run-search.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
+import { RunWorth } from './run-worth.ts'
 
 export interface RunIndexOptions {
   /** Limit of distinct blocks in the tier, rounded up to pages. */
@@ -54,6 +55,7 @@ export class RunIndex {
   readonly #removal: RunRemoval
   readonly #dissolution: RunDissolution
   readonly lookAhead: RunLookAhead
+  readonly #worth: RunWorth
   readonly #placement: RunPlacement
   readonly eviction: RunEviction
   /** Extends results, if this is a lower tier. */
@@ -85,7 +87,8 @@ export class RunIndex {
       this.lookAhead,
     )
     this.extension = new RunExtension(blocks, holdings, loose)
-    this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, options.hasOrphans)
+    this.#worth = new RunWorth(this.#search, this.#dissolution, options.hasOrphans)
+    this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, this.#worth)
   }
 
   get entries(): number {
@@ -102,7 +105,7 @@ export class RunIndex {
 
   /** `bytes` plus the growth that the present blocks may cause. */
   get bytesNeeded(): number {
-    return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytesNeeded
+    return this.#blocks.bytesNeeded + this.#holdings.bytes + this.#loose.bytesNeeded
   }
 
   /** The part of `bytes` that can only be used by runs again. */
@@ -244,7 +247,7 @@ export class RunIndex {
       } else if (i < count) before = reader.lastOf(run)
       if (!isHeld) break
     }
-    if (count - i >= RUN_BLOCKS_MIN) {
+    if (count - i >= LONG_RUN_MIN) {
       const low = (hashes[2 * i] as number) | 0
       this.#placement.forecast.expect(low, (hashes[2 * i + 1] as number) | 0)
     }
@@ -282,7 +285,7 @@ export class RunIndex {
     this.#foundLoose = found
     // The last one may have no owner; a run must end with a block that has one.
     const end = loose.isHeld ? k : k - 1
-    if (isWorthRun(end - i, owners) && !this.#dissolution.isResting)
+    if (this.#worth.isWorthMoving(end - i, owners) && !this.#dissolution.isResting)
       this.#placement.gather(hashes, i, end, before)
     return k - i
   }

@@ -1,31 +1,27 @@
 /**
  * The effect of `stored` in one storage tier: walks the blocks that are present and adds the others.
  *
- * Decides whether new blocks go into a run or stay loose, and when loose blocks become a run. A stretch that would
- * not fill half a page stays loose, unless more of it is predicted (`RunForecast`). Loose blocks become a run when a
- * walk, which knows their chain, finds that they are long enough or shared by enough holders. Invariant: an added
- * block is not yet present, neither in a run nor loose.
+ * Decides whether new blocks go into a run or stay loose, and when loose blocks become a run (`RunWorth`). A stretch of
+ * 7 to 27 blocks shares a page with others, unless more of it is predicted (`RunForecast`); a shorter one stays loose.
+ * Loose blocks become a run when a walk, which knows their chain, finds that they are enough or shared by enough
+ * holders. Invariant: an added block is not yet present, neither in a run nor loose.
  */
 import type { HashPair } from '../hash/hash-pair.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { LooseSuspects } from '../loose/loose-suspects.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { LONG_RUN_MIN } from './run-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import { LOOSE, NOWHERE } from './run-branches.ts'
 import { RunForecast, STREAK_MIN } from './run-forecast.ts'
 import type { RunHoldings } from './run-holdings.ts'
+import { RunRelocation } from './run-relocation.ts'
 import type { RunSearch } from './run-search.ts'
 import { COUNT, DENSE, END, HOLDING, RUN_STRIDE, START, USED } from './run-store.ts'
+import type { RunWorth } from './run-worth.ts'
 
-/** From this many new blocks on, a run (record, page, anchors) takes no more memory than loose blocks. */
-export const RUN_BLOCKS_MIN = 28
-/** Loose blocks become a run from this many (owner, block) pairs on. */
-const SHARED_MIN = 32
 /** A block with this many owners becomes a run on its own, because owners of a loose block are searched linearly. */
 const OWNERS_MAX = 256
-
-/** Whether this many loose blocks of a chain, with this many (owner, block) pairs, are better stored as a run. */
-export const isWorthRun = (blocks: number, owners: number): boolean =>
-  blocks >= RUN_BLOCKS_MIN || (owners >= SHARED_MIN && owners >= 2 * blocks)
 
 interface LooseOwners {
   readonly holders: readonly number[]
@@ -38,7 +34,9 @@ export class RunPlacement {
   readonly #holdings: RunHoldings
   readonly #loose: LooseBlocks
   readonly #search: RunSearch
-  readonly #isDense: boolean
+  readonly #worth: RunWorth
+  readonly #suspects: LooseSuspects
+  readonly #relocation: RunRelocation
   /** Place of the block before the current one; and the current offset in its run, if it is in one. */
   #before = NOWHERE
   /** Its hash (signed halves), if it is loose. */
@@ -48,8 +46,6 @@ export class RunPlacement {
   #at = 0
   #end = 0
   #page = 0
-  /** For a short event: one bit per block that may be loose. */
-  #suspects = 0
   readonly forecast = new RunForecast()
   /** The hash of the parent, if the event names one. */
   #parent: HashPair | null = null
@@ -59,18 +55,20 @@ export class RunPlacement {
     holdings: RunHoldings,
     loose: LooseBlocks,
     search: RunSearch,
-    isDense: boolean,
+    worth: RunWorth,
   ) {
     this.#blocks = blocks
     this.#holdings = holdings
     this.#loose = loose
     this.#search = search
-    this.#isDense = isDense
+    this.#worth = worth
+    this.#suspects = new LooseSuspects(loose)
+    this.#relocation = new RunRelocation(blocks, holdings)
   }
 
   /** Stores the blocks after the block at `before` (`NOWHERE`: they begin a chain, or an orphan's parent is unknown). */
   store(holder: number, hashes: Uint32Array, before: number, parent: HashPair | null): void {
-    if (before >= 0 && this.#blocks.isOpenEnd(before) && !this.#hasLoose(hashes)) {
+    if (before >= 0 && this.#mayGrow(hashes, before) && !this.#suspects.hasAny(hashes)) {
       this.#grow(holder, hashes, before)
       return
     }
@@ -85,8 +83,8 @@ export class RunPlacement {
   growTail(holder: number, parent: HashPair, hashes: Uint32Array): boolean {
     const before = this.#search.endOf(holder, parent[0] | 0, parent[1] | 0)
     const count = hashes.length >> 1
-    if (before < 0 || (before & PAGE_MASK) + count > PAGE_MASK) return false
     const { anchors, arena, branches, runs } = this.#blocks
+    if (before < 0 || count > arena.roomAfter(before)) return false
     const { records } = runs
     const run = arena.runOf(before)
     const record = run * RUN_STRIDE
@@ -102,7 +100,7 @@ export class RunPlacement {
     const list = runs.holdings(run)
     const k = runs.firstHolding(run)
     if (list[k] !== holder || list[k + 1] !== end) return false
-    if (this.#hasLoose(hashes)) return false
+    if (this.#suspects.hasAny(hashes)) return false
     const blocks = arena.hashes
     for (let i = 0, at = 2 * before + 2; i < hashes.length; i++)
       blocks[at + i] = hashes[i] as number
@@ -117,22 +115,30 @@ export class RunPlacement {
     return true
   }
 
+  #mayGrow(hashes: Uint32Array, before: number): boolean {
+    const { arena } = this.#blocks
+    if (!this.#blocks.isOpenEnd(before)) return false
+    return this.#relocation.canGrow(arena.runOf(before), hashes.length >> 1)
+  }
+
   /** Appends blocks to the end of a run, which is the most frequent case; nothing else can follow there. */
   #grow(holder: number, hashes: Uint32Array, before: number): void {
     const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(before)
-    const end = runs.records[run * RUN_STRIDE + END] as number
     const count = hashes.length >> 1
+    this.#relocation.makeRoom(run, count)
+    const end = runs.records[run * RUN_STRIDE + END] as number
+    const last = reader.lastOf(run)
     runs.records[run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     this.#blocks.append(run, hashes, 0, count)
     this.#holdings.cover(run, holder, end, end + count)
-    this.#holdings.dropEnd(run, end, before)
+    this.#holdings.dropEnd(run, end, last)
     this.#search.leaveEnd(holder, reader.lastOf(run), before)
   }
 
   #place(holder: number, hashes: Uint32Array, before: number, isOrphan: boolean): void {
     const count = hashes.length >> 1
-    this.#look(hashes)
+    this.#suspects.look(hashes)
     this.#startAfter(before)
     for (let i = 0; i < count;) {
       i += this.#walkRun(holder, hashes, i)
@@ -143,20 +149,26 @@ export class RunPlacement {
         continue
       }
       if (this.#enterRun(hashes, i)) continue
-      const stop = Math.min(this.#blocks.nextStart(hashes, i + 1), this.#nextLoose(hashes, i + 1))
-      const isAtEnd = this.#run >= 0 && this.#at === this.#end
-      const isShort = stop - i < RUN_BLOCKS_MIN && !this.#isForecast(holder, hashes, i)
+      const stop = Math.min(
+        this.#blocks.nextStart(hashes, i + 1),
+        this.#suspects.next(hashes, i + 1),
+      )
+      const isAtEnd =
+        this.#run >= 0 && this.#at === this.#end && this.#relocation.canGrow(this.#run, stop - i)
+      const isLong = stop - i >= LONG_RUN_MIN || this.#isForecast(holder, hashes, i)
+      const isShort = !isLong && !this.#worth.isWorth(stop - i)
       // A valid chain has space for all its runs; an event from a faulty peer may need more, and its blocks stay
       // loose.
       if ((!isAtEnd && isShort) || !this.#blocks.hasPagesFor(stop - i)) {
         this.#addLoose(holder, hashes, i, stop)
       } else {
-        if (!isAtEnd) this.#beginRun(isOrphan)
+        if (isAtEnd) this.#makeRoom(stop - i)
+        else this.#beginRun(isOrphan, isLong ? 0 : stop - i)
         this.#append(holder, hashes, i, stop)
       }
       i = stop
       // An event that names a block twice finds it present the second time, possibly loose.
-      if (i < count) this.#look(hashes)
+      if (i < count) this.#suspects.look(hashes)
     }
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
   }
@@ -211,11 +223,11 @@ export class RunPlacement {
     return true
   }
 
-  /** Begins a new run after the current place. */
-  #beginRun(isOrphan: boolean): void {
+  /** Begins a new run after the current place; `shared`: number of blocks of a share of a page, or 0. */
+  #beginRun(isOrphan: boolean, shared: number): void {
     const { anchors, branches, runs } = this.#blocks
-    this.#run = runs.create(this.#isDense || this.#search.isTooMuch)
-    this.#at = 0
+    this.#run = runs.create(this.#worth.isDense)
+    this.#at = shared > 0 ? this.#blocks.share(this.#run, shared) : 0
     if (this.#before !== NOWHERE) this.#attach()
     else if (isOrphan) branches.detach(this.#run)
     // The holder's blocks of the previous run end there.
@@ -245,6 +257,15 @@ export class RunPlacement {
     this.#beforeHigh = (hashes[2 * i + 1] as number) | 0
   }
 
+  /** The walk is at the end of a run that will grow. */
+  #makeRoom(count: number): void {
+    const { reader, runs } = this.#blocks
+    this.#relocation.makeRoom(this.#run, count)
+    this.#at = runs.records[this.#run * RUN_STRIDE + END] as number
+    this.#end = this.#at
+    this.#before = reader.lastOf(this.#run)
+  }
+
   #append(holder: number, hashes: Uint32Array, from: number, to: number): void {
     this.#blocks.runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     this.#blocks.append(this.#run, hashes, from, to - from)
@@ -252,44 +273,6 @@ export class RunPlacement {
     this.#holdings.cover(this.#run, holder, this.#at, this.#end)
     this.#at = this.#end
     this.#before = this.#blocks.reader.lastOf(this.#run)
-  }
-
-  /** Prefetches the blocks of a short event and notes which may be loose. */
-  #look(hashes: Uint32Array): void {
-    const count = hashes.length >> 1
-    if (count < RUN_BLOCKS_MIN) this.#suspects = this.#loose.suspects(hashes, 0, count)
-  }
-
-  #hasLoose(hashes: Uint32Array): boolean {
-    if (this.#loose.count === 0) return false
-    this.#look(hashes)
-    return this.#nextLoose(hashes, 0) < hashes.length >> 1
-  }
-
-  /**
-   * Index of the first hash from `i` on that is loose, or the number of hashes; for a short event, call after
-   * `#look`.
-   */
-  #nextLoose(hashes: Uint32Array, i: number): number {
-    const count = hashes.length >> 1
-    if (this.#loose.count === 0) return count
-    if (count < RUN_BLOCKS_MIN) return this.#nextSuspect(hashes, i)
-    for (; i < count; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const high = (hashes[2 * i + 1] as number) | 0
-      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high)) break
-    }
-    return i
-  }
-
-  #nextSuspect(hashes: Uint32Array, i: number): number {
-    const count = hashes.length >> 1
-    for (let left = (this.#suspects >>> i) << i; i < count && left !== 0; left &= left - 1) {
-      const at = 31 - Math.clz32(left & -left)
-      const low = (hashes[2 * at] as number) | 0
-      if (this.#loose.lookup(low, (hashes[2 * at + 1] as number) | 0)) return at
-    }
-    return count
   }
 
   #isForecast(holder: number, hashes: Uint32Array, i: number): boolean {
@@ -331,7 +314,7 @@ export class RunPlacement {
     if (k === i) return 0
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
     // An event of a single block does not know its chain; a query will.
-    const isWorth = k - i > 1 ? isWorthRun(k - i, owners) : owners >= OWNERS_MAX
+    const isWorth = k - i > 1 ? this.#worth.isWorthMoving(k - i, owners) : owners >= OWNERS_MAX
     if (isWorth && this.#blocks.hasCapacity(hashes)) return this.#makeRun(hashes, i, k)
     this.#leaveRun(hashes, k - 1)
     return k - i
@@ -347,17 +330,19 @@ export class RunPlacement {
   /** Converts loose blocks to a run after the current place; returns how many (a faulty peer may name one twice). */
   #makeRun(hashes: Uint32Array, from: number, to: number): number {
     const { anchors, branches, reader, runs } = this.#blocks
-    this.#beginRun(false)
+    this.#beginRun(false, to - from < LONG_RUN_MIN ? to - from : 0)
     const run = this.#run
     const owners = this.#takeLoose(hashes, from, to)
     const count = owners.length
+    const start = this.#at
     this.#blocks.append(run, hashes, from, count)
     runs.records[run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
-    owners.forEach(({ holders, isFollowed }, at) => {
+    owners.forEach(({ holders, isFollowed }, i) => {
+      const at = start + i
       for (const holder of holders) this.#holdings.cover(run, holder, at, at + 1)
       if (!isFollowed) return
-      const low = (hashes[2 * (from + at)] as number) | 0
-      const high = (hashes[2 * (from + at) + 1] as number) | 0
+      const low = (hashes[2 * (from + i)] as number) | 0
+      const high = (hashes[2 * (from + i) + 1] as number) | 0
       branches.movedLoose(low, high, reader.positionNear(this.#firstPage(run), at))
     })
     const list = runs.holdings(run)
@@ -370,8 +355,8 @@ export class RunPlacement {
       anchors.add(reader.positionNear(this.#firstPage(run), this.#holdings.highOf(held) - 1))
     }
     if (!isWhole) this.#holdings.densify(run)
-    this.#at = count
-    this.#end = count
+    this.#at = start + count
+    this.#end = this.#at
     this.#before = reader.lastOf(run)
     return count
   }

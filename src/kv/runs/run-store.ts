@@ -5,13 +5,13 @@
  * words: the holder, and the end offset of its blocks, which begin at `start`; or, negative, the complement (~) of
  * the number of a block set in `BlockSets`. Three holdings are in the record itself, more are in a pooled array,
  * always contiguous, so that a query reads them in one sweep. A list that is too long for linear search has a table
- * beside it (`HolderPlaces`). A run needs at least one page, so the number of records is bounded and they are
- * reserved at once.
+ * beside it (`HolderPlaces`). A run needs at least an eighth of a page, so the number of records is bounded and they
+ * are reserved at once.
  *
  *   hash ─▶ AnchorTable ─▶ position = page * 64 + slot        hash ─▶ LooseTable ─▶ segment, bucket, row
  *                              │                                                       │
  *   BlockArena   hashes   │ lo hi │ lo hi │ … 64            LooseRows   │ lo hi word │ lo hi word │ … 5 per bucket
- *                pages    │ run next previous index │                          └▶ Tenancies ─▶ holder
+ *                pages    │ run or shares, next previous index │               └▶ Tenancies ─▶ holder
  *                marks    │ anchored, branched: a bit for each block │
  *                             ▼
  *   RunStore     record   │ pages, start, end, count, list, dense, parent, used, 3 × (holder, end) │
