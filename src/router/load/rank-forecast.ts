@@ -93,6 +93,9 @@ export class RankForecast {
     if (booking.freed || booking.firstTokenMs !== null) return
     const isPrompt = booking.prefillMs !== null
     booking.first = this.#firstToken(booking, nowMs)
+    // Needed until here. A long stream must not keep a record that is not kept for `explain` any more.
+    booking.record = null
+    booking.onArrival = null
     if (isPrompt && !booking.endsAtFirst) this.#peers?.tell('running', booking)
   }
 
@@ -104,8 +107,6 @@ export class RankForecast {
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
-    // A long stream must not keep a record that is not kept for `explain` any more.
-    booking.record = null
     if (!booking.showsSpeed) return null
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
     if (!booking.hasPlace || !this.#hasPlaces(slot)) return null
