@@ -129,14 +129,7 @@ export class NatsDiscovery implements Discovery {
 
   /** Waits for a server. `onAway` is called once per reason while none is available. */
   async #opened(onAway: (why: string) => void): Promise<void> {
-    let told: string | null = null
-    const release = this.#session.use({
-      up: () => undefined,
-      away: (why) => {
-        if (why !== told) onAway(why)
-        told = why
-      },
-    })
+    const release = this.#session.use({ up: () => undefined, away: onAway })
     try {
       await this.#session.open()
     } finally {

@@ -19,7 +19,7 @@ export interface NatsUser {
   connected?(): void
   /** The connection and the bucket exist; what was known about the bucket may be outdated. */
   up(): void
-  /** Called again and again while it lasts. */
+  /** Called once per reason in a row, until `up`. */
   away(why: string): void
   /** The server refuses a subject to this login; everything else works. */
   refused?(why: string): void
@@ -48,7 +48,8 @@ const LOGIN_ERRORS: ReadonlySet<string> = new Set([
 
 export class NatsSession {
   readonly #options: NatsSessionOptions
-  readonly #users = new Set<NatsUser>()
+  /** With the reason that each was told last; null: none since it was told that the session is up. */
+  readonly #users = new Map<NatsUser, string | null>()
   #opening: Promise<void> | null = null
   #connection: NatsConnection | null = null
   #bucket: KV | null = null
@@ -99,7 +100,7 @@ export class NatsSession {
 
   /** Subscribes to the session's changes; returns a function that unsubscribes. */
   use(user: NatsUser): () => void {
-    this.#users.add(user)
+    this.#users.set(user, null)
     return () => void this.#users.delete(user)
   }
 
@@ -212,7 +213,7 @@ export class NatsSession {
         this.#refused(status.error)
       } else if (status.type === 'reconnect') {
         this.#isConnected = true
-        for (const user of this.#users) user.connected?.()
+        for (const user of this.#users.keys()) user.connected?.()
         this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
       }
     }
@@ -221,7 +222,7 @@ export class NatsSession {
   #refused({ name, message }: Error): void {
     if (LOGIN_ERRORS.has(name)) this.#away(`NATS refuses the login: ${message}`)
     else if (name === 'PermissionViolationError') {
-      for (const user of this.#users) user.refused?.(message)
+      for (const user of this.#users.keys()) user.refused?.(message)
     }
   }
 
@@ -243,7 +244,10 @@ export class NatsSession {
           options,
         )
         this.#awaySince = null
-        for (const user of this.#users) user.up()
+        for (const user of this.#users.keys()) {
+          this.#users.set(user, null)
+          user.up()
+        }
         return
       } catch (thrown) {
         if (thrown instanceof BatonError) throw thrown
@@ -261,7 +265,11 @@ export class NatsSession {
   #away(why: string): void {
     if (this.#closed) return
     this.#awaySince = why
-    for (const user of this.#users) user.away(why)
+    for (const [user, told] of this.#users) {
+      if (told === why) continue
+      this.#users.set(user, why)
+      user.away(why)
+    }
   }
 }
 

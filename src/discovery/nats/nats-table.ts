@@ -39,7 +39,7 @@ export class NatsTable {
   #release: () => void = () => undefined
   #generation = 0
   /** Why NATS is unavailable; null: it is not. */
-  #away: string | null = null
+  #isAway = false
   #closed = false
 
   constructor(options: NatsTableOptions) {
@@ -144,15 +144,15 @@ export class NatsTable {
   }
 
   #onAway(why: string): void {
-    if (this.#closed || this.#away === why) return
-    this.#away = why
+    if (this.#closed) return
+    this.#isAway = true
     this.#options.onAway?.(why)
   }
 
   #onUp(): void {
     if (this.#closed) return
-    if (this.#away !== null) this.#options.onBack?.()
-    this.#away = null
+    if (this.#isAway) this.#options.onBack?.()
+    this.#isAway = false
     void this.#followPatiently()
   }
 
