@@ -22,6 +22,7 @@ export type {
   FrontendLimits,
   FrontendOptions,
 } from './generation/frontend-options.ts'
+export type { FleetNote } from './models/fleet-notes.ts'
 export type { FleetView, ModelView, PoolView, RankView, WorkerView } from './console/fleet-view.ts'
 export { workerAddress, workerSums } from './console/worker-sums.ts'
 export type { LoggedEnd, LoggedPhase, LoggedRequest } from './console/request-log.ts'

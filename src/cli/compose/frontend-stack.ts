@@ -5,6 +5,7 @@
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import { Frontend } from '../../frontend/index.ts'
 import type {
+  FleetNote,
   FleetNews,
   FleetView,
   HttpHead,
@@ -243,7 +244,7 @@ export class FrontendStack {
 
   #tellSilent(workerId: WorkerId, isSilent: boolean): void {
     const text = `worker ${workerId} cannot reach discovery but answers; it stays in use, and new frontends do not find it`
-    this.note(`silent ${workerId}`, isSilent ? text : null)
+    this.note(`silent ${workerId}`, isSilent ? { kind: 'silent-worker', text } : null)
     if (isSilent) this.#logger.warn({ workerId }, 'a worker cannot reach discovery but answers')
   }
 
@@ -263,9 +264,9 @@ export class FrontendStack {
     return [...(this.#watch?.cards.values() ?? [])]
   }
 
-  /** Sets the text of a `/health` warning about a missing part of the fleet; null removes it. */
-  note(name: string, text: string | null): void {
-    this.#frontend.registry.notes.set(name, text)
+  /** Sets the `/health` warning about a missing part of the fleet; null removes it. */
+  note(name: string, note: FleetNote | null): void {
+    this.#frontend.registry.notes.set(name, note)
   }
 
   /** The current view of the fleet. */

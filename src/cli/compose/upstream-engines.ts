@@ -6,6 +6,7 @@ import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Engine } from '../../engine/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
+import type { FleetNote } from '../../frontend/index.ts'
 import {
   createLogger,
   HostedWorker,
@@ -128,7 +129,7 @@ interface Planes {
 }
 
 /** Sets the `/health` warning of an upstream; null removes it. */
-type Note = (upstream: string, text: string | null) => void
+type Note = (upstream: string, note: FleetNote | null) => void
 
 /** All upstreams of a gateway; each is a worker of this process. */
 class GatewayFleet {
@@ -238,7 +239,7 @@ class GatewayFleet {
 
   #tellPassThrough(spec: UpstreamSpec, thrown: unknown): void {
     const text = `requests to upstream ${parseUpstreamUrl(spec.url).text} are forwarded unchanged: ${BatonError.from(thrown).message}; until this is fixed Baton's parsers, token limits and migration do not apply to them`
-    this.#note(passedThrough(spec), text)
+    this.#note(passedThrough(spec), { kind: 'forwarded-unchanged', text })
     console.error(`baton: ${text}`)
   }
 
@@ -249,7 +250,7 @@ class GatewayFleet {
       why === null
         ? `upstream ${shown} answers again`
         : `upstream ${shown} gets no new requests until it answers: ${why}`
-    this.#note(shown, why === null ? null : text)
+    this.#note(shown, why === null ? null : { kind: 'upstream-away', text })
     console.error(`baton: ${text}`)
   }
 
@@ -292,7 +293,7 @@ export function gatewayFleet(
     config,
     { local, forward, texts: texts.atEngines },
     discovery,
-    (upstream, text) => stack.note(upstream, text),
+    (upstream, note) => stack.note(upstream, note),
   )
   return {
     // Upstreams that are not up yet are added when they answer.
@@ -369,7 +370,7 @@ function tellEvent(event: UpstreamEvent, note: Note): void {
     case 'not-up':
     case 'lost': {
       const text = `upstream ${shown} ${event.kind === 'lost' ? 'is lost' : 'does not answer'}: ${event.error.message}`
-      note(shown, text)
+      note(shown, { kind: 'upstream-away', text })
       console.error(`baton: ${text}; trying again`)
       return
     }

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { aFleet, aModel, aPool, aWorker } from '../../../test/fixtures/fleet-view.ts'
-import type { FleetView } from '../../frontend/index.ts'
+import type { FleetNote, FleetView } from '../../frontend/index.ts'
 import { flagOf, OPTION_TABLE } from '../options/option-table.ts'
 import type { Finding } from './finding.ts'
 import { findingLines } from './finding.ts'
@@ -120,6 +120,21 @@ describe('baton doctor, the fleet', () => {
     expect(found(fleet, 'prefill')).toEqual([
       { level: 'ok', text: expect.stringMatching(/requests can be disaggregated$/) },
     ])
+  })
+
+  it.each([
+    ['silent-worker', 'discovery', 'its way to discovery'],
+    ['upstream-away', 'upstreams', 'keeps trying'],
+    ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
+    ['kind-of-another-version', 'fleet', 'logs'],
+  ])('a note of the kind %s - its own advice, whatever its text', (kind, topic, advice) => {
+    const notes = [{ kind: kind as FleetNote['kind'], text: 'worker requests upstream' }]
+    expect(fleetChecks(aFleet({ notes }))).toContainEqual({
+      level: 'warning',
+      topic,
+      text: 'worker requests upstream',
+      advice: expect.stringContaining(advice),
+    })
   })
 
   it.each([

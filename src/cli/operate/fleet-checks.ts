@@ -3,7 +3,7 @@
  */
 import type { ErrorCode } from '../../base/index.ts'
 import { workerAddress } from '../../frontend/index.ts'
-import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
+import type { FleetNote, FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 import { CLOCK_MS_MAX } from './server-checks.ts'
 import { counted, fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
@@ -30,15 +30,17 @@ export function fleetChecks(fleet: FleetView): readonly Finding[] {
   ]
 }
 
-/** Chosen by the first word, because a note is a text for people. */
-function noteFinding(text: string): Finding {
-  if (text.startsWith('worker ')) {
-    return warning('discovery', text, "the worker's log says why; check its way to discovery")
+function noteFinding({ kind, text }: FleetNote): Finding {
+  switch (kind) {
+    case 'silent-worker':
+      return warning('discovery', text, "the worker's log says why; check its way to discovery")
+    case 'forwarded-unchanged':
+      return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
+    case 'upstream-away':
+      return warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect')
+    default:
+      return warning('fleet', text, 'the logs of the frontend name the cause')
   }
-  if (text.startsWith('requests ')) {
-    return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
-  }
-  return warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect')
 }
 
 function discoveryState({ discoveryFault }: FleetView): Finding {

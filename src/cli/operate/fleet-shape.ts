@@ -41,7 +41,11 @@ const fleet = z.object({
   version: z.string(),
   epochMs: count,
   requestsInFlight: count,
-  notes: z.array(z.string()).readonly().optional(),
+  // A kind of another version has no advice of its own.
+  notes: z
+    .array(z.object({ kind: z.string(), text: z.string() }))
+    .readonly()
+    .optional(),
   sums: z.object({ received: count, promptTokens: count, completionTokens: count }),
   models: z.array(model).readonly(),
 })

@@ -104,7 +104,7 @@ function warningsOf(fleet: FleetView): string[] {
   return [
     ...(fleet.draining ? ['the frontend is shutting down'] : []),
     ...(fleet.discoveryFault === null ? [] : [`discovery is unreachable: ${fleet.discoveryFault}`]),
-    ...(fleet.notes ?? []),
+    ...(fleet.notes ?? []).map(({ text }) => text),
     ...(fleet.models.length === 0 ? ['no worker has registered'] : []),
     ...fleet.models.flatMap((model) => [
       ...(model.ready ? [] : [`${model.name}: ${model.reason ?? 'cannot be served'}`]),

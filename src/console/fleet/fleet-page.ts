@@ -98,7 +98,7 @@ export class FleetPage {
 function warningsOf(fleet: FleetView): string[] {
   return [
     ...(fleet.draining ? ['This frontend is shutting down and accepts no new requests.'] : []),
-    ...(fleet.notes ?? []),
+    ...(fleet.notes ?? []).map(({ text }) => text),
     ...(fleet.discoveryFault === null
       ? []
       : [`Discovery is unreachable, known workers stay in use: ${fleet.discoveryFault}`]),

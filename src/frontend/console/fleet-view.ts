@@ -5,6 +5,7 @@ import type { ErrorCode } from '../../base/index.ts'
 import { describeDifferences, modeName, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { PoolStatus, RankStatus } from '../../router/index.ts'
+import type { FleetNote } from '../models/fleet-notes.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import type { RequestSums } from './request-log.ts'
@@ -98,8 +99,8 @@ export interface FleetView {
   readonly requestsInFlight: number
   /** Null: discovery is reachable. */
   readonly discoveryFault: string | null
-  /** Missing parts of the fleet, as text. Absent: the answer is of an older frontend. */
-  readonly notes?: readonly string[]
+  /** Missing parts of the fleet. Absent: the answer is of an older frontend. */
+  readonly notes?: readonly FleetNote[]
   readonly sums: RequestSums
   readonly models: readonly ModelView[]
 }
@@ -121,7 +122,7 @@ export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView
     ...facts,
     sums: { ...facts.sums },
     discoveryFault: registry.discovery.fault?.why ?? null,
-    notes: registry.notes.texts,
+    notes: registry.notes.all,
     models: registry.models.map(modelView),
   }
 }

@@ -61,7 +61,7 @@ export function healthReply(
       ? {
           warnings: [
             ...discoveryWarnings(registry),
-            ...registry.notes.texts,
+            ...registry.notes.all.map(({ text }) => text),
             ...registry.nameConflicts.map(
               ({ name, owner, other }) =>
                 `requests for ${name} go to model ${owner}; workers of ${other} also have this name`,
