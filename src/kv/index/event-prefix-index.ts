@@ -20,7 +20,7 @@ type Removed = Extract<KvEvent, { kind: 'removed' }>
 export interface EventPrefixIndexOptions {
   /** Memory limit in bytes; when it is reached the oldest chains are evicted. */
   readonly bytesMax?: number
-  /** Limit of distinct blocks in runs per tier; 17 bytes of address space (not memory) are reserved for each. */
+  /** Limit of distinct blocks in runs per tier; 11 bytes of address space (not memory) are reserved for each. */
   readonly blocksMax?: number
   /** See `RunIndexOptions`. */
   readonly scanFreeBlocks?: number

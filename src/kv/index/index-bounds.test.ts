@@ -76,6 +76,22 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it('bytes - the limit holds when chains become long and short again', () => {
+    const bytesMax = 1 << 21
+    const index = new EventPrefixIndex({ bytesMax })
+    let seed = 0
+    for (const length of [7, 300, 7, 24, 300, 10]) {
+      for (let i = 0; i < (3 * bytesMax) / (20 * length); i++) {
+        expect(store(index, i % 8, prompt(++seed, length))).toBe('applied')
+      }
+      expect(index.stats().bytes, `after chains of ${length}`).toBeLessThanOrEqual(1.1 * bytesMax)
+      expect(
+        depth(index, prompt(seed, length), (Math.ceil((3 * bytesMax) / (20 * length)) - 1) % 8),
+      ).toBe(length)
+    }
+    checkRuns(index.device)
+  })
+
   it('holders - thousands of holders of one prefix join and leave', () => {
     const index = new EventPrefixIndex()
     const head = prompt(1, 40)

@@ -7,7 +7,7 @@
 import { AnchorTable } from './anchor-table.ts'
 import { ANCHORED, BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS } from './block-arena.ts'
 import { PAGE_MASK, PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
-import { SHARES_MAX, sharesFor } from './page-shares.ts'
+import { sharesFor } from './page-shares.ts'
 import { RunBranches } from './run-branches.ts'
 import { RunReader } from './run-reader.ts'
 import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'
@@ -32,7 +32,8 @@ export class RunBlocks {
   constructor(blocksMax: number) {
     this.arena = new BlockArena(blocksMax)
     this.anchors = new AnchorTable(this.arena)
-    this.runs = new RunStore(SHARES_MAX * this.arena.pageCapacity)
+    // Runs that share pages, and runs with pages.
+    this.runs = new RunStore(2 * this.arena.pageCapacity)
     this.branches = new RunBranches(this.arena, this.runs)
     this.reader = new RunReader(this.arena, this.runs)
   }
@@ -91,6 +92,14 @@ export class RunBlocks {
     if (this.branches.mayFollow(position)) return false
     const end = this.runs.records[this.arena.runOf(position) * RUN_STRIDE + END] as number
     return this.arena.offsetOf(position) === end - 1
+  }
+
+  /**
+   * Whether a new run may share a page. The limit, an eighth of the memory for records, is for traffic that changes: a
+   * record of a short run that is gone can be used by another run, but not for the blocks of long ones.
+   */
+  get mayShare(): boolean {
+    return this.runs.live < this.arena.pageCapacity
   }
 
   /** Gives a new run the smallest share of a page that has space for so many blocks; returns the run's first offset. */

@@ -87,7 +87,7 @@ export class RunIndex {
       this.lookAhead,
     )
     this.extension = new RunExtension(blocks, holdings, loose)
-    this.#worth = new RunWorth(this.#search, this.#dissolution, options.hasOrphans)
+    this.#worth = new RunWorth(blocks, this.#search, this.#dissolution, options.hasOrphans)
     this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, this.#worth)
   }
 

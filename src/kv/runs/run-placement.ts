@@ -223,11 +223,12 @@ export class RunPlacement {
     return true
   }
 
-  /** Begins a new run after the current place; `shared`: number of blocks of a share of a page, or 0. */
-  #beginRun(isOrphan: boolean, shared: number): void {
-    const { anchors, branches, runs } = this.#blocks
+  /** Begins a new run after the current place, for so many blocks or (0) many. */
+  #beginRun(isOrphan: boolean, count: number): void {
+    const { anchors, branches, mayShare, runs } = this.#blocks
+    const isShared = mayShare && count > 0 && count < LONG_RUN_MIN
     this.#run = runs.create(this.#worth.isDense)
-    this.#at = shared > 0 ? this.#blocks.share(this.#run, shared) : 0
+    this.#at = isShared ? this.#blocks.share(this.#run, count) : 0
     if (this.#before !== NOWHERE) this.#attach()
     else if (isOrphan) branches.detach(this.#run)
     // The holder's blocks of the previous run end there.
@@ -330,7 +331,7 @@ export class RunPlacement {
   /** Converts loose blocks to a run after the current place; returns how many (a faulty peer may name one twice). */
   #makeRun(hashes: Uint32Array, from: number, to: number): number {
     const { anchors, branches, reader, runs } = this.#blocks
-    this.#beginRun(false, to - from < LONG_RUN_MIN ? to - from : 0)
+    this.#beginRun(false, to - from)
     const run = this.#run
     const owners = this.#takeLoose(hashes, from, to)
     const count = owners.length

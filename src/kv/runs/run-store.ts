@@ -5,8 +5,8 @@
  * words: the holder, and the end offset of its blocks, which begin at `start`; or, negative, the complement (~) of
  * the number of a block set in `BlockSets`. Three holdings are in the record itself, more are in a pooled array,
  * always contiguous, so that a query reads them in one sweep. A list that is too long for linear search has a table
- * beside it (`HolderPlaces`). A run needs at least an eighth of a page, so the number of records is bounded and they
- * are reserved at once.
+ * beside it (`HolderPlaces`). The number of records is bounded (`RunBlocks.mayShare`; other runs need a page at least)
+ * and they are reserved at once.
  *
  *   hash ─▶ AnchorTable ─▶ position = page * 64 + slot        hash ─▶ LooseTable ─▶ segment, bucket, row
  *                              │                                                       │

@@ -4,6 +4,7 @@
  * dissolved.
  */
 import { LONG_RUN_MIN, RUN_BLOCKS_MIN } from './run-blocks.ts'
+import type { RunBlocks } from './run-blocks.ts'
 import type { RunDissolution } from './run-dissolution.ts'
 import type { RunSearch } from './run-search.ts'
 
@@ -11,11 +12,18 @@ import type { RunSearch } from './run-search.ts'
 const SHARED_MIN = 32
 
 export class RunWorth {
+  readonly #blocks: RunBlocks
   readonly #search: RunSearch
   readonly #dissolution: RunDissolution
   readonly #hasOrphans: boolean
 
-  constructor(search: RunSearch, dissolution: RunDissolution, hasOrphans: boolean) {
+  constructor(
+    blocks: RunBlocks,
+    search: RunSearch,
+    dissolution: RunDissolution,
+    hasOrphans: boolean,
+  ) {
+    this.#blocks = blocks
     this.#search = search
     this.#dissolution = dissolution
     this.#hasOrphans = hasOrphans
@@ -30,7 +38,8 @@ export class RunWorth {
   isWorth(blocks: number): boolean {
     if (blocks >= LONG_RUN_MIN) return true
     // In a dense run each block takes as much memory as a loose one, in addition to the run's.
-    return blocks >= RUN_BLOCKS_MIN && !this.isDense && !this.#dissolution.isResting
+    if (blocks < RUN_BLOCKS_MIN || this.isDense || this.#dissolution.isResting) return false
+    return this.#blocks.mayShare
   }
 
   /** Whether so many loose blocks of a chain, with so many (owner, block) pairs, should become a run. */
