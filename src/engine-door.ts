@@ -15,6 +15,7 @@ export {
   KvBlockStore,
   kvEventFault,
   loadReportFault,
+  ownReport,
   metricsOfLoad,
   promptBlocks,
   rankFault,
