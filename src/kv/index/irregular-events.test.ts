@@ -73,6 +73,19 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([3, 0, 0])
   })
 
+  it('unknown parent - blocks that another holder has are stored once, whatever is stored before them', () => {
+    const c = new Chain(create(), 49)
+    c.store(1, 0, 32, 'host')
+    c.remove(1, 8, 9, 'host')
+    expect(c.store(0, 9, 31, 'host')).toBe('applied')
+    c.store(0, 0, 49, 'host')
+    expect(c.index.stats()).toMatchObject({ entries: 31 + 49, blocks: 49 })
+    c.remove(0, 20, 21, 'host')
+    expect(c.depths(0)).toEqual([0, 20, 0])
+    for (const holder of [0, 1]) c.remove(holder, 0, 49, 'host')
+    expect(c.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+  })
+
   it('tiers - a block that is also on the device counts as device block', () => {
     const c = new Chain(create())
     c.store(0, 0, 3)

@@ -143,7 +143,7 @@ export class RunPlacement {
     for (let i = 0; i < count;) {
       i += this.#walkRun(holder, hashes, i)
       if (i === count) break
-      const walked = this.#walkLoose(holder, hashes, i)
+      const walked = this.#walkLoose(holder, hashes, i, isOrphan)
       if (walked > 0) {
         i += walked
         continue
@@ -302,7 +302,7 @@ export class RunPlacement {
   }
 
   /** Walks loose blocks; returns how many of the hashes from `i` on are loose. */
-  #walkLoose(holder: number, hashes: Uint32Array, i: number): number {
+  #walkLoose(holder: number, hashes: Uint32Array, i: number, isOrphan: boolean): number {
     if (this.#loose.count === 0) return 0
     const count = hashes.length >> 1
     let owners = 0
@@ -316,7 +316,7 @@ export class RunPlacement {
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
     // An event of a single block does not know its chain; a query will.
     const isWorth = k - i > 1 ? this.#worth.isWorthMoving(k - i, owners) : owners >= OWNERS_MAX
-    if (isWorth && this.#blocks.hasCapacity(hashes)) return this.#makeRun(hashes, i, k)
+    if (isWorth && this.#blocks.hasCapacity(hashes)) return this.#makeRun(hashes, i, k, isOrphan)
     this.#leaveRun(hashes, k - 1)
     return k - i
   }
@@ -325,13 +325,13 @@ export class RunPlacement {
   gather(hashes: Uint32Array, from: number, to: number, before: number): void {
     if (!this.#blocks.hasCapacity(hashes)) return
     this.#before = before
-    this.#makeRun(hashes, from, to)
+    this.#makeRun(hashes, from, to, false)
   }
 
   /** Converts loose blocks to a run after the current place; returns how many (a faulty peer may name one twice). */
-  #makeRun(hashes: Uint32Array, from: number, to: number): number {
+  #makeRun(hashes: Uint32Array, from: number, to: number, isOrphan: boolean): number {
     const { anchors, branches, reader, runs } = this.#blocks
-    this.#beginRun(false, to - from)
+    this.#beginRun(isOrphan, to - from)
     const run = this.#run
     const owners = this.#takeLoose(hashes, from, to)
     const count = owners.length
