@@ -33,6 +33,8 @@ const chain = chainSequence(
 const tiers = fc.constantFrom<KvTier[]>('device', 'host', 'disk')
 const wildBlocks = fc.oneof(
   fc.array(fc.nat(60), { minLength: 1, maxLength: 5 }),
+  // Runs that share a page.
+  fc.array(fc.nat(60), { minLength: 6, maxLength: 32, size: 'max' }),
   fc.array(fc.nat(60), { minLength: 20, maxLength: 120, size: 'max' }),
 )
 
