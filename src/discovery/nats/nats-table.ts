@@ -7,6 +7,7 @@
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { QueuedIterator } from '@nats-io/nats-core'
 import { BatonError } from '../../base/index.ts'
+import { bucketContent } from './bucket-content.ts'
 import type { NatsAddress } from './nats-address.ts'
 import { messageOf, NatsSession, unavailable } from './nats-session.ts'
 
@@ -97,7 +98,7 @@ export class NatsTable {
   /** The current content of the bucket. */
   async read(): Promise<ReadonlyMap<string, string>> {
     const texts = new Map<string, string>()
-    for (const entry of await this.#entries()) put(texts, entry)
+    for (const entry of await bucketContent(this.#bucket)) put(texts, entry)
     return texts
   }
 
@@ -131,12 +132,6 @@ export class NatsTable {
     this.#following?.stop()
     if (this.#readAgain !== null) clearInterval(this.#readAgain)
     await this.#session.close()
-  }
-
-  async #entries(): Promise<readonly KvWatchEntry[]> {
-    const entries: KvWatchEntry[] = []
-    for await (const entry of await this.#bucket.history()) entries.push(entry)
-    return entries
   }
 
   get #bucket(): KV {
@@ -180,7 +175,7 @@ export class NatsTable {
     }
     this.#following?.stop()
     this.#following = changes
-    const entries = await this.#entries()
+    const entries = await bucketContent(this.#bucket)
     if (generation !== this.#generation || this.#closed) return
     const texts = new Map<string, string>()
     for (const entry of entries) put(texts, entry)

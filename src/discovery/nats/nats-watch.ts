@@ -15,6 +15,7 @@ import type { CardFile } from '../card-file.ts'
 import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from '../discovery.ts'
 import { FleetDiff } from '../fleet-diff.ts'
 import { Renewals } from '../renewals.ts'
+import { bucketContent } from './bucket-content.ts'
 import { messageOf } from './nats-session.ts'
 import type { NatsSession } from './nats-session.ts'
 
@@ -147,8 +148,21 @@ export class NatsWatch implements DiscoveryWatch {
     this.#renewals.grant(performance.now() + RETURN_MS)
     if (this.#away !== null) this.#observer.discoveryBack?.()
     this.#away = null
-    // If the connection is lost meanwhile, the reconnect calls this again.
-    this.#follow().catch(() => undefined)
+    void this.#followWhileUp()
+  }
+
+  /** Retries while the server is there; when it is lost, the reconnect begins anew. */
+  async #followWhileUp(): Promise<void> {
+    while (!this.#closed && this.#options.session.isUp) {
+      try {
+        await this.#follow()
+        return
+      } catch {
+        const failed = this.#generation
+        await new Promise((resolve) => setTimeout(resolve, FOLLOW_AGAIN_MS))
+        if (failed !== this.#generation) return
+      }
+    }
   }
 
   /** Resolves when the snapshot was reported. It subscribes to changes first, so that none is missed in between. */
@@ -166,9 +180,7 @@ export class NatsWatch implements DiscoveryWatch {
     const take = (entry: KvWatchEntry): void => {
       if (generation === this.#generation && !this.#closed) this.#take(entry, known)
     }
-    const snapshot: KvWatchEntry[] = []
-    for await (const entry of await bucket.history()) snapshot.push(entry)
-    for (const entry of oldestFirst(snapshot)) take(entry)
+    for (const entry of oldestFirst(await bucketContent(bucket))) take(entry)
     void followTo(changes, take)
   }
 
