@@ -2,8 +2,8 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, memory freed at once, rounded times, text that is safe on a terminal
- * or in a log.
+ * JSON values, bytes joined, memory freed at once, rounded times, well-formed text, text that is safe on a
+ * terminal or in a log.
  * May use: nothing. For: every room.
  */
 export { addressText } from './address-text.ts'
@@ -29,6 +29,7 @@ export { printable, printableLines } from './printable.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'
 export { roundedMs } from './rounded-ms.ts'
+export { wellFormed } from './well-formed.ts'
 export { parseWorkerId, workerIdOf } from './worker-id.ts'
 export type { WorkerId } from './worker-id.ts'
 export { nameOfToken, recordOf, textOf } from './json-value.ts'

@@ -4,11 +4,9 @@
  * On the wire half a character becomes U+FFFD. A half without its other half does so here, too, so that a client gets
  * the same text from a worker in its own process.
  */
+import { wellFormed } from '../base/index.ts'
 import type { Chunk } from '../request/index.ts'
 
-/** Units that are not a whole character. */
-const HALF = /\p{Surrogate}/u
-const HALVES = /\p{Surrogate}/gu
 const CUT = /[\ud800-\udbff]$/
 
 export class TextHalves {
@@ -22,10 +20,10 @@ export class TextHalves {
     const all = this.#first + text
     const isCut = finish === undefined && CUT.test(all)
     this.#first = isCut ? all.slice(-1) : ''
-    return { ...chunk, text: all.slice(0, isCut ? -1 : undefined).replaceAll(HALVES, '\ufffd') }
+    return { ...chunk, text: wellFormed(all.slice(0, isCut ? -1 : undefined)) }
   }
 
   #isWhole(text: string): boolean {
-    return this.#first === '' && !HALF.test(text)
+    return this.#first === '' && wellFormed(text) === text
   }
 }

@@ -94,7 +94,7 @@ export class NatsWatch implements DiscoveryWatch {
   async #followPatiently(): Promise<void> {
     while (!this.#closed) {
       try {
-        await this.#follow()
+        await this.#follow(++this.#generation)
         return
       } catch (thrown) {
         this.#onAway(messageOf(thrown))
@@ -151,23 +151,21 @@ export class NatsWatch implements DiscoveryWatch {
     void this.#followWhileUp()
   }
 
-  /** Retries while the server is there; when it is lost, the reconnect begins anew. */
+  /** Retries while the server is there, until another attempt takes over; when it is lost, the reconnect begins anew. */
   async #followWhileUp(): Promise<void> {
-    while (!this.#closed && this.#options.session.isUp) {
+    const generation = ++this.#generation
+    while (generation === this.#generation && !this.#closed && this.#options.session.isUp) {
       try {
-        await this.#follow()
+        await this.#follow(generation)
         return
       } catch {
-        const failed = this.#generation
         await new Promise((resolve) => setTimeout(resolve, FOLLOW_AGAIN_MS))
-        if (failed !== this.#generation) return
       }
     }
   }
 
-  /** Resolves when the snapshot was reported. It subscribes to changes first, so that none is missed in between. */
-  async #follow(): Promise<void> {
-    const generation = ++this.#generation
+  /** Resolves when the snapshot was reported, or another attempt has taken over. It subscribes to changes first, so that none is missed in between. */
+  async #follow(generation: number): Promise<void> {
     this.#following?.stop()
     const { bucket } = this.#options.session
     const changes = await bucket.watch({ include: 'updates' })

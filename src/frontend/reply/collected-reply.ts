@@ -130,7 +130,7 @@ class CollectedChoice implements ChoiceOutput {
   whole(sink: ChoiceSink | undefined, index: number): WholeChoice {
     const { call, echoes } = this.#context
     const texts = tokenTextsOf(this.#context)
-    const count = call.hidesLogprobs === true ? undefined : call.output.logprobs
+    const count = call.hidesLogprobs ? undefined : call.output.logprobs
     const tokenIds = this.#context.prompts[promptIndexOf(this.#context, this.index)]?.tokenIds ?? []
     const scored = { tokenIds, logprobs: sink?.promptLogprobs ?? [] }
     const asked = call.output.promptLogprobs
@@ -145,10 +145,10 @@ class CollectedChoice implements ChoiceOutput {
       ...(count === undefined
         ? {}
         : { logprobs: this.#format.logprobs(this.#logprobs, count, texts, echoed) }),
-      ...(call.showsPromptLogprobs === true && asked !== undefined
+      ...(call.showsPromptLogprobs && asked !== undefined
         ? { promptLogprobs: promptLogprobsEntries(scored, asked, texts) }
         : {}),
-      ...(call.showsTokenIds === true
+      ...(call.showsTokenIds
         ? { tokenIds: this.end?.completionTokenIds ?? [], promptTokenIds: Array.from(tokenIds) }
         : {}),
     }

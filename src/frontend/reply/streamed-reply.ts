@@ -135,7 +135,7 @@ class StreamedChoice implements ChoiceOutput {
     this.#reply = reply
     this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
     this.#plain =
-      !call.continuousUsage && call.nvext.extra_fields === undefined && call.showsTokenIds !== true
+      !call.continuousUsage && call.nvext.extra_fields === undefined && !call.showsTokenIds
     this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
     this.#echoes = call.output.promptLogprobs !== undefined && context.echoes.length > 0
   }
@@ -265,7 +265,7 @@ class StreamedChoice implements ChoiceOutput {
   /** With `return_token_ids`: the ids of the prompt on the first chunk. */
   #shownIds(tokenIds: readonly number[]): ShownExtras {
     const { call, prompts } = this.#context
-    if (call.showsTokenIds !== true) return {}
+    if (!call.showsTokenIds) return {}
     if (this.#promptIdsSent) return { tokenIds }
     this.#promptIdsSent = true
     const prompt = prompts[promptIndexOf(this.#context, this.#index)]?.tokenIds ?? []

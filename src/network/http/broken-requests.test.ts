@@ -1,11 +1,22 @@
 /** Requests that the HTTP parser refuses, and bodies that are refused by their length: the client reads why. */
 import { connect } from 'node:net'
+import type { Socket } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { rawExchange, serve, text, url } from '../../../test/network/http-trial.ts'
 import { until } from '../../../test/until.ts'
 
 const HOUR_MS = 3_600_000
 const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
+
+/** A connection that the server may reset, and what has arrived on it. */
+function open(port: number): { socket: Socket; seen: { answer: string; isClosed: boolean } } {
+  const socket = connect(port, '127.0.0.1')
+  const seen = { answer: '', isClosed: false }
+  socket.on('data', (bytes) => (seen.answer += bytes.toString('latin1')))
+  socket.on('error', () => undefined)
+  socket.on('close', () => (seen.isClosed = true))
+  return { socket, seen }
+}
 
 describe('requests that are not valid HTTP', () => {
   it.each([
@@ -55,17 +66,12 @@ describe('requests that are not valid HTTP', () => {
       body: { open: (writer) => writer.write('part', false) },
     }))
     const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
-    const socket = connect(trial.server.port, '127.0.0.1')
-    let answer = ''
-    let isClosed = false
-    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
-    socket.on('error', () => undefined)
-    socket.on('close', () => (isClosed = true))
+    const { socket, seen } = open(trial.server.port)
     socket.write(request)
-    await until('the first part', () => answer.includes('part'))
+    await until('the first part', () => seen.answer.includes('part'))
     socket.write('hello\r\n\r\n')
-    await until('the connection is closed', () => isClosed)
-    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+    await until('the connection is closed', () => seen.isClosed)
+    expect(seen.answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
   })
 })
 
@@ -90,18 +96,13 @@ describe('bodies that are too large', () => {
 
   it('a client that sends without an end - has its answer when it is disconnected', async () => {
     const trial = await serve(async () => text('late'), { refusedBodyMs: HOUR_MS })
-    const socket = connect(trial.server.port, '127.0.0.1')
-    let answer = ''
-    let isClosed = false
-    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
-    socket.on('error', () => undefined)
-    socket.on('close', () => (isClosed = true))
+    const { socket, seen } = open(trial.server.port)
     socket.write('POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n')
     await until('the connection is closed', () => {
-      if (!isClosed) socket.write(Buffer.alloc(100_000))
-      return isClosed
+      if (!seen.isClosed) socket.write(Buffer.alloc(100_000))
+      return seen.isClosed
     })
-    expect(answer).toMatch(/^HTTP\/1.1 413 [^]*request\.payload_too_large$/)
+    expect(seen.answer).toMatch(/^HTTP\/1.1 413 [^]*request\.payload_too_large$/)
   })
 
   it('the server - answers others meanwhile', async () => {

@@ -1,7 +1,9 @@
+/** Quotes, backslashes and control characters: what is neither printable ASCII nor beyond ASCII. */
+const ESCAPED = /["\\]|[^ -~\u0080-\uffff]/g
+
 /** A text as a GBNF literal. */
 export function gbnfText(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return `"${text.replaceAll(/["\\\u0000-\u001f\u007f]/g, escaped)}"`
+  return `"${text.replaceAll(ESCAPED, escaped)}"`
 }
 
 function escaped(character: string): string {

@@ -10,7 +10,8 @@ import type { AddedToken, EncodeOptions } from './tokenizer.ts'
 
 /** Receives a text in order: plain stretches and the added tokens between them. */
 interface AddedTokenVisitor {
-  onText(text: string): void
+  /** `isFirst`: nothing precedes the text. */
+  onText(text: string, isFirst: boolean): void
   onToken(token: AddedToken): void
 }
 
@@ -48,14 +49,16 @@ export class AddedTokenFinder {
       let textEnd = at
       if (token.stripLeft === true)
         while (textEnd > textStart && isBlank(text, textEnd - 1)) textEnd--
-      if (textEnd > textStart) visitor.onText(text.slice(textStart, textEnd))
+      if (textEnd > textStart) visitor.onText(text.slice(textStart, textEnd), textStart === 0)
       visitor.onToken(token)
       textStart = at + token.text.length
       if (token.stripRight === true)
         while (textStart < text.length && isBlank(text, textStart)) textStart++
       from = textStart
     }
-    if (textStart < text.length) visitor.onText(textStart === 0 ? text : text.slice(textStart))
+    if (textStart >= text.length) return
+    const isFirst = textStart === 0
+    visitor.onText(isFirst ? text : text.slice(textStart), isFirst)
   }
 
   #next(text: string, from: number): number {

@@ -1,16 +1,8 @@
-/** Decodes many ids to one text, and the normalisation of input text that all tokenizers share. */
+/** Decodes many ids to one text. */
 import type { Tokenizer } from './tokenizer.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-
-/** Missing in the library of the language version that the build uses. */
-type WellFormable = string & { toWellFormed(): string }
-
-/** Replaces unpaired surrogates by U+FFFD, one for one, so that indexes stay valid. */
-export function wellFormed(text: string): string {
-  return (text as WellFormable).toWellFormed()
-}
 
 export function decodeTokens(
   tokenizer: Tokenizer,

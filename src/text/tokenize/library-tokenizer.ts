@@ -2,9 +2,9 @@
  * A `tokenizer.json` of any other kind (Unigram, WordPiece, SentencePiece-like BPE with byte fallback), run by the
  * library's models. Added tokens are found by Baton's own code, so that user text cannot become a control token.
  */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, wellFormed } from '../../base/index.ts'
 import { AddedTokenFinder } from './added-token-finder.ts'
-import { decodeTokens, wellFormed } from './decode-tokens.ts'
+import { decodeTokens } from './decode-tokens.ts'
 import { libraryPipeline } from './hugging-face-library.ts'
 import type { LibraryPipeline } from './hugging-face-library.ts'
 import { recordOf } from '../../base/index.ts'
@@ -61,16 +61,9 @@ export class LibraryTokenizer implements Tokenizer {
   encode(text: string, options: EncodeOptions): Uint32Array {
     const ids = this.#buffer.clear()
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
-    let isFirst = true
     this.#finder.visit(wellFormed(text), options, {
-      onText: (stretch) => {
-        this.#pushStretch(stretch, isFirst, ids)
-        isFirst = false
-      },
-      onToken: (token) => {
-        ids.push(token.id)
-        isFirst = false
-      },
+      onText: (stretch, isFirst) => this.#pushStretch(stretch, isFirst, ids),
+      onToken: ({ id }) => ids.push(id),
     })
     return ids.finish()
   }

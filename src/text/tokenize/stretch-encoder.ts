@@ -2,8 +2,8 @@
  * Encodes a text: added tokens become their ids, and the stretches between them are encoded with a cache of earlier
  * stretches. At once, or in steps for a long text.
  */
+import { wellFormed } from '../../base/index.ts'
 import { AddedTokenFinder } from './added-token-finder.ts'
-import { wellFormed } from './decode-tokens.ts'
 import { partsOf, StretchCache } from './pieces/stretch-cache.ts'
 import type { EncodePart, IsCut } from './pieces/stretch-cache.ts'
 import { TokenBuffer } from './pieces/token-buffer.ts'
@@ -88,16 +88,9 @@ export class StretchEncoder {
   ): void {
     const { bosTokenId, normalize } = this.#options
     if (options.addBos === true && bosTokenId !== null) onId(bosTokenId)
-    let isFirst = true
     this.#finder.visit(wellFormed(text), options, {
-      onText: (stretch) => {
-        onStretch(normalize(stretch, isFirst))
-        isFirst = false
-      },
-      onToken: ({ id }) => {
-        onId(id)
-        isFirst = false
-      },
+      onText: (stretch, isFirst) => onStretch(normalize(stretch, isFirst)),
+      onToken: ({ id }) => onId(id),
     })
   }
 }
