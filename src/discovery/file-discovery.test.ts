@@ -27,7 +27,8 @@ describe('FileDiscovery - the folder is removed, and created again by the worker
     await run({
       worker: discoveryOf(folder, { ttlMs }),
       frontend: discoveryOf(folder, { ttlMs }),
-      begin: () => rm(folder, { recursive: true }),
+      // A worker may write its entry again before the folder is empty.
+      begin: () => rm(folder, { recursive: true, maxRetries: 10 }),
       end: () => undefined,
       isTold: false,
       ttlMs,
@@ -235,7 +236,7 @@ describe('FileDiscovery - entry or folder is removed', () => {
     }
     await discoveryOf(folder, { ttlMs: 900 }).watch(record)
     for (const round of [1, 2]) {
-      await rm(folder, { recursive: true, force: true })
+      await rm(folder, { recursive: true, force: true, maxRetries: 10 })
       await until('all are back', async () => {
         const names = await readdir(folder).catch(() => [])
         return names.filter((name) => name.endsWith('.json')).length === 3
@@ -257,7 +258,7 @@ describe('FileDiscovery - entry or folder is removed', () => {
     )
     const record = new DiscoveryRecord()
     await discoveryOf(folder, { ttlMs: 300 }).watch(record)
-    await rm(folder, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 })
     await record.until('left 1 expired')
     expect(record.told.some((line) => line.startsWith('away'))).toBe(true)
   })
