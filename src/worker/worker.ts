@@ -352,7 +352,10 @@ export class Worker implements WorkerHandler {
 
   #onStalled(stalledMs: number): void {
     this.#observe({ kind: 'engine-stalled', inFlight: this.#sessions.size, stalledMs })
-    this.#failInFlight('backend.response_timeout', `the engine was silent for ${stalledMs} ms`)
+    this.#failInFlight(
+      'backend.response_timeout',
+      `the engine was silent for ${stalledMs} ms (--stall-timeout-seconds)`,
+    )
   }
 
   #failInFlight(code: 'backend.engine_shutdown' | 'backend.response_timeout', why: string): void {

@@ -78,6 +78,8 @@ describe('hostedOptions', () => {
     [{}, undefined],
     [{ upstream: 'http://127.0.0.1:1' }, Infinity],
     [{ upstreamFile: 'upstreams.yaml' }, Infinity],
+    [{ stallTimeoutSeconds: 600 }, 600_000],
+    [{ upstream: 'http://127.0.0.1:1', stallTimeoutSeconds: 1 }, 1000],
   ])('%j - whether a stalled engine ends all its requests', (flags, stallTimeoutMs) => {
     expect(optionsOf(flags).limits?.stallTimeoutMs).toBe(stallTimeoutMs)
   })

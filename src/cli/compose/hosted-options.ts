@@ -42,9 +42,7 @@ export function hostedOptions(
     limits: {
       kvFailure: config.kvFailure,
       startTimeoutMs: config.startTimeoutSeconds * 1000,
-      // Each request at a foreign server has its own deadlines; such a server may compute for long without
-      // sending anything.
-      ...(isUpstream(config) ? { stallTimeoutMs: Infinity } : {}),
+      ...stallLimit(config),
     },
     shutdown: {
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
@@ -67,6 +65,14 @@ function describeOf(config: ServeConfig): Pick<HostedWorkerOptions, 'describe'> 
   const own = isModulePath(config.engine) ? describedBy(config) : undefined
   if (pace === null) return own === undefined ? {} : { describe: own }
   return { describe: (engine) => ({ ...(own?.(engine) ?? engine), pace }) }
+}
+
+function stallLimit(config: ServeConfig): { readonly stallTimeoutMs?: number } {
+  if (config.stallTimeoutSeconds !== null) {
+    return { stallTimeoutMs: config.stallTimeoutSeconds * 1000 }
+  }
+  // Each request at a foreign server has its own deadlines; such a server may compute for long without sending anything.
+  return isUpstream(config) ? { stallTimeoutMs: Infinity } : {}
 }
 
 function isUpstream({ engineUrl, upstream, upstreamFile }: ServeConfig): boolean {

@@ -82,6 +82,14 @@ const TABLE = [
   ),
   spec(
     'workers',
+    'stallTimeoutSeconds',
+    '<s>',
+    amount(1, 86_400),
+    null,
+    'how long an engine with requests may show no sign of life; after that its requests end with an error and its worker exits (default: 120; no limit for servers of others)',
+  ),
+  spec(
+    'workers',
     'enginePace',
     '<file>',
     textOrObject,

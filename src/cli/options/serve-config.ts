@@ -114,6 +114,8 @@ export interface ServeConfig {
   readonly sim: MockEngineOptions | null
   readonly drainSeconds: number
   readonly startTimeoutSeconds: number
+  /** null: the default of the kind of engine. */
+  readonly stallTimeoutSeconds: number | null
   readonly graceSeconds: number
   readonly logLevel: 'silent' | 'error' | 'warn' | 'info' | 'debug'
 }
