@@ -211,6 +211,21 @@ describe('http server', () => {
     expect(heard.match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 400'])
   })
 
+  it.each([
+    ['chunked', [200, 200]],
+    ['Chunked', [200, 200]],
+    ['gzip, chunked', [400]],
+    ['chunked, chunked', [400]],
+  ])('transfer-encoding %j - %j', async (coding, statuses) => {
+    const trial = await serve(async () => text('ok'))
+    const next = 'GET /next HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n'
+    const heard = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: ${coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n${next}`,
+    )
+    expect(heard.match(/HTTP\/1.1 \d+/g)).toEqual(statuses.map((status) => `HTTP/1.1 ${status}`))
+  })
+
   it('several x-request-id headers - the first one counts', async () => {
     const trial = await serve(async ({ headers }) => text(`id ${headers['x-request-id']}.`))
     const ask = (ids: string): Promise<string> =>

@@ -1,7 +1,7 @@
 /**
- * Headers that a request may contain only once. Node keeps the first `Host` and `Authorization` and joins others
- * with commas, so a proxy that reads the last one would attribute the request to another caller (RFC 9112, 3.2; RFC
- * 9110, 5.3).
+ * Headers that affect whose request it is and where it ends. Some may occur only once: Node keeps the first `Host` and
+ * `Authorization` and joins others with commas, so a proxy that reads the last one would attribute the request to
+ * another caller (RFC 9112, 3.2; RFC 9110, 5.3).
  */
 import type { IncomingMessage } from 'node:http'
 
@@ -10,9 +10,9 @@ const REQUEST_ID = 'x-request-id'
 
 /** What is wrong with the headers that affect authorisation or routing; null: nothing. */
 export function headerFault(
-  req: Pick<IncomingMessage, 'rawHeaders' | 'httpVersion'>,
+  req: Pick<IncomingMessage, 'rawHeaders' | 'headers' | 'httpVersion'>,
 ): string | null {
-  const { rawHeaders, httpVersion } = req
+  const { rawHeaders, headers, httpVersion } = req
   let seen = 0
   // In one pass without lists, because every request is checked.
   for (let i = 0; i < rawHeaders.length; i += 2) {
@@ -21,6 +21,11 @@ export function headerFault(
     if (at < 0) continue
     if ((seen & (1 << at)) !== 0) return `the header ${ONCE[at]} occurs more than once`
     seen |= 1 << at
+  }
+  // Node undoes `chunked` only; a proxy could take the rest for the end of another request (RFC 9112, 6.1).
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+    return `the transfer-encoding ${coding} is not supported: expected chunked`
   }
   // Every server must refuse such requests (RFC 9112, 3.2).
   return httpVersion === '1.1' && (seen & 1) === 0 ? 'the header Host is missing' : null
