@@ -30,7 +30,7 @@ export {
 export type { Hello, HelloBody, WireRole } from './hello.ts'
 export {
   KV_CHUNK_HEAD_BYTES,
-  KV_PLACED_SUMS,
+  KV_KEYED_SUMS,
   KV_UNCHECKED,
   decodeKvChunkHead,
   decodeKvPull,
@@ -48,7 +48,7 @@ export type {
   KvReleaseKind,
   KvReleaseMessage,
 } from './kv-message.ts'
-export { kvChecksum, placedChecksum } from './kv-checksum.ts'
+export { kvChecksum, keyedChecksum } from './kv-checksum.ts'
 export { KvEventGaps } from './kv-event-gaps.ts'
 export { KvOfferBook } from './kv-offer-book.ts'
 export type { HeldOffer, KvOfferBookOptions } from './kv-offer-book.ts'

@@ -9,14 +9,16 @@ import { xxh3 } from '../kv/index.ts'
 const PIECE_BYTES = 256 * 1024
 
 /**
- * The checksum as sent: combined with the position of the bytes, so that a damaged head does not put valid bytes into
- * the wrong block.
+ * The checksum as sent: combined with the position of the bytes and with the key of their block, so that a damaged head
+ * does not put valid bytes into the wrong block, of the same pull or of another on the connection.
  */
-export function placedChecksum(
+export function keyedChecksum(
   checksum: number,
   { index, blockBytes, offset }: { index: number; blockBytes: number; offset: number },
+  blockKeys: Uint32Array,
 ): number {
-  let mixed = checksum ^ Math.imul(index + 1, 0x9e3779b1)
+  const key = (blockKeys[2 * index] ?? 0) ^ Math.imul(blockKeys[2 * index + 1] ?? 0, 0x27d4eb2f)
+  let mixed = checksum ^ key ^ Math.imul(index + 1, 0x9e3779b1)
   mixed = Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77) ^ blockBytes
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae3d) ^ offset
   return (mixed ^ (mixed >>> 16)) >>> 0

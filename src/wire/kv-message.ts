@@ -18,8 +18,8 @@ import { TAG } from './tag.ts'
 export const KV_CHUNK_HEAD_BYTES = 20
 /** Capability of a KV server that sends no checksums: its chunks are not verified. */
 export const KV_UNCHECKED = 'kv-unchecked'
-/** Capability of both sides: checksums cover the head of a chunk as well (`placedChecksum`). Version 0.1.0 lacks it. */
-export const KV_PLACED_SUMS = 'kv-placed-sums'
+/** Capability of both sides: checksums also cover a chunk's place and its block's key (`keyedChecksum`). Version 0.1.0 lacks it. */
+export const KV_KEYED_SUMS = 'kv-keyed-sums'
 const OFFER_ID_BYTES_MAX = 256
 
 export interface KvPullMessage {

@@ -10,14 +10,14 @@ import type { Socket } from 'node:net'
 
 import { addressText, BatonError } from '../../base/index.ts'
 import {
-  KV_PLACED_SUMS,
+  KV_KEYED_SUMS,
   KV_UNCHECKED,
   TAG,
   decodeKvPullEnd,
   encodeKvPull,
   encodeKvRelease,
   kvChecksum,
-  placedChecksum,
+  keyedChecksum,
   protocolError,
   tagName,
 } from '../../wire/index.ts'
@@ -158,7 +158,7 @@ export class KvPeer {
         self: {
           role: 'kv-client',
           software,
-          capabilities: [KV_PLACED_SUMS],
+          capabilities: [KV_KEYED_SUMS],
           limits: {},
         },
         secret,
@@ -286,9 +286,9 @@ export class KvPeer {
   }
 }
 
-/** As the server computes them: with the head, without it (0.1.0), or not at all. */
+/** As the server computes them: with place and key, without them (0.1.0), or not at all. */
 function chunkSumOf({ capabilities }: Hello): ChunkSum | null {
   if (capabilities.includes(KV_UNCHECKED)) return null
-  if (!capabilities.includes(KV_PLACED_SUMS)) return (_, chunk) => kvChecksum(chunk)
-  return (head, chunk) => placedChecksum(kvChecksum(chunk), head)
+  if (!capabilities.includes(KV_KEYED_SUMS)) return (_, chunk) => kvChecksum(chunk)
+  return (head, chunk, blockKeys) => keyedChecksum(kvChecksum(chunk), head, blockKeys)
 }

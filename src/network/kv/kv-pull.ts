@@ -16,7 +16,7 @@ export interface KvPullOptions {
 }
 
 /** The expected checksum of a chunk. */
-export type ChunkSum = (head: KvChunkHead, chunk: Uint8Array) => number
+export type ChunkSum = (head: KvChunkHead, chunk: Uint8Array, blockKeys: Uint32Array) => number
 
 interface BlockUnderWay {
   readonly index: number
@@ -85,7 +85,7 @@ export class KvPull {
   take(head: KvChunkHead, chunk: Uint8Array, sumOf: ChunkSum | null): void {
     const block = this.#block
     if (block === null) return
-    if (sumOf !== null && sumOf(head, chunk) !== head.checksum) {
+    if (sumOf !== null && sumOf(head, chunk, this.offer.blockKeys) !== head.checksum) {
       throw this.#refused(`block ${head.index} is damaged at ${head.offset}: the checksum differs`)
     }
     block.filled += chunk.length

@@ -9,13 +9,13 @@ import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
 import {
-  KV_PLACED_SUMS,
+  KV_KEYED_SUMS,
   TAG,
   decodeKvPull,
   decodeKvRelease,
   encodeKvChunkHead,
   encodeKvPullEnd,
-  placedChecksum,
+  keyedChecksum,
   protocolError,
   tagName,
 } from '../../wire/index.ts'
@@ -53,8 +53,8 @@ export class KvPullerConnection {
   #isBlocked = false
   /** Bytes written since the socket was corked. */
   #corkedBytes = 0
-  /** True: the checksum includes the head of a chunk. */
-  #sumsArePlaced = false
+  /** True: the checksum includes the place of a chunk and the key of its block. */
+  #sumsAreKeyed = false
 
   constructor(socket: Socket, options: KvPullerConnectionOptions) {
     this.#options = options
@@ -86,7 +86,7 @@ export class KvPullerConnection {
     if (peer.role !== 'kv-client') {
       throw protocolError('message.unexpected', `a ${peer.role} must not connect to a KV server`)
     }
-    this.#sumsArePlaced = peer.capabilities.includes(KV_PLACED_SUMS)
+    this.#sumsAreKeyed = peer.capabilities.includes(KV_KEYED_SUMS)
   }
 
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
@@ -170,7 +170,8 @@ export class KvPullerConnection {
     const index = pull.indexes[pull.next] ?? 0
     const place = { index, blockBytes: block.length, offset }
     const plain = sums?.of(block, offset) ?? 0
-    const checksum = sums !== null && this.#sumsArePlaced ? placedChecksum(plain, place) : plain
+    const isKeyed = sums !== null && this.#sumsAreKeyed
+    const checksum = isKeyed ? keyedChecksum(plain, place, offer.pin.blockKeys) : plain
     this.#send({ pullId, ...place, checksum }, chunk)
     pull.offset += chunk.length
     const isBlockDone = pull.offset >= block.length

@@ -6,7 +6,7 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
-import { KV_PLACED_SUMS, KV_UNCHECKED, KvOfferBook } from '../../wire/index.ts'
+import { KV_KEYED_SUMS, KV_UNCHECKED, KvOfferBook } from '../../wire/index.ts'
 import type {
   KvBlockReader,
   KvHold,
@@ -151,7 +151,7 @@ export class KvTcpServer implements KvServer {
         self: {
           role: 'kv-server',
           software: software ?? '',
-          capabilities: checksum ? [KV_PLACED_SUMS] : [KV_UNCHECKED],
+          capabilities: checksum ? [KV_KEYED_SUMS] : [KV_UNCHECKED],
           limits: {},
         },
         secret,
