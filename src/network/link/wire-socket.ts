@@ -39,6 +39,12 @@ export interface WireTiming {
   readonly handshakeMs: number
 }
 
+/**
+ * An accepted peer that leaves more than this unread is not read from until it has read it: otherwise it could ask on and
+ * on for answers that it never reads. If it reads nothing for `silenceMs`, it counts as lost.
+ */
+const UNREAD_BYTES_MAX = 64 * 1024 * 1024
+
 const WIRE_TIMING: WireTiming = { pingEveryMs: 5_000, silenceMs: 20_000, handshakeMs: 5_000 }
 
 export interface WireSocketOptions {
@@ -72,6 +78,7 @@ export class WireSocket {
   readonly #decoder: FrameDecoder
   readonly #timing: WireTiming
   readonly #limits: FrameLimits
+  readonly #unreadBytesMax: number
   readonly #pulse: NodeJS.Timeout
   #beforeFlush: () => void = () => undefined
   #isFlushDue = false
@@ -103,6 +110,7 @@ export class WireSocket {
     })
     const onPart = handler.onPart?.bind(handler)
     this.#limits = limits
+    this.#unreadBytesMax = side === 'acceptor' ? UNREAD_BYTES_MAX : Infinity
     this.#decoder = new FrameDecoder(
       strangerLimits(),
       { onFrame: this.#onFrame.bind(this), ...(onPart ? { onPart } : {}) },
@@ -190,7 +198,7 @@ export class WireSocket {
     const socket = this.#socket
     socket.setNoDelay(true)
     socket.on('data', (piece: Buffer) => this.receive(piece))
-    socket.on('drain', () => this.#handler.onDrain?.())
+    socket.on('drain', () => this.#onDrain())
     socket.on('error', (error) => {
       this.#fail(wireFailure(error, 'transport.disconnected'))
     })
@@ -207,6 +215,14 @@ export class WireSocket {
     })
   }
 
+  #onDrain(): void {
+    if (this.#socket.isPaused()) {
+      this.#heardAtMs = performance.now()
+      this.#socket.resume()
+    }
+    this.#handler.onDrain?.()
+  }
+
   /** Bytes of a socket that has its own read buffer (`onread`) and therefore no 'data' events. */
   receive(piece: Uint8Array): void {
     if (this.#isClosed) return
@@ -217,6 +233,7 @@ export class WireSocket {
       if (!this.#isReady) this.#strangerBytes += piece.length
       this.#decoder.push(piece)
       if (!this.#isReady && this.#strangerBytes > STRANGER_BYTES_MAX) throw tooMuchOfStranger()
+      if (this.#socket.writableLength > this.#unreadBytesMax) this.#socket.pause()
     } catch (error) {
       this.close(BatonError.from(error))
     }
@@ -267,7 +284,8 @@ export class WireSocket {
     if (!this.#isReady && now - this.#openedAtMs > handshakeMs) {
       this.#fail(new BatonError('transport.connection_timeout', 'the handshake timed out'))
     } else if (silence > silenceMs) {
-      const text = `nothing received for ${Math.round(silence)} ms`
+      const what = this.#socket.isPaused() ? 'the peer has read nothing' : 'nothing received'
+      const text = `${what} for ${Math.round(silence)} ms`
       this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
     } else if (this.#isReady && now - this.#pingedAtMs >= pingEveryMs) {
       this.#pingedAtMs = now

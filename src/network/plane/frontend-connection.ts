@@ -64,6 +64,9 @@ export class FrontendConnection implements StreamOutlet {
   #missedEvents = false
   #wantsPeers = false
   #wantsCards = false
+  /** A card or a snapshot is sent with the next flush, once however often it was asked for. */
+  #isCardDue = false
+  #isSnapshotDue = false
   #isAnswering = false
   #wasReady = false
   #isTokensOpen = false
@@ -153,6 +156,8 @@ export class FrontendConnection implements StreamOutlet {
 
   #writeRest(): void {
     this.#closeTokens()
+    if (this.#isCardDue) this.#writeCard()
+    if (this.#isSnapshotDue) this.#writeSnapshot()
     if (this.#loads.size === 0) return
     for (const report of this.#loads.values()) encodeLoad(this.#wire.writer, report)
     this.#loads.clear()
@@ -261,12 +266,16 @@ export class FrontendConnection implements StreamOutlet {
   }
 
   #sendCard(): void {
+    this.#isCardDue = true
+    this.#wire.flushSoon()
+  }
+
+  #writeCard(): void {
+    this.#isCardDue = false
     const card = this.#options.handler.memberCard?.() ?? null
-    this.#closeTokens()
     this.#wire.writer.begin(TAG.CARD)
     if (card !== null) this.#wire.writer.bytes(encodePlain(card, 'a card'))
     this.#wire.writer.end()
-    this.#wire.flushSoon()
   }
 
   #onRequest(bytes: Uint8Array, start: number, end: number): void {
@@ -297,11 +306,16 @@ export class FrontendConnection implements StreamOutlet {
 
   #sendSnapshot(): void {
     if (!this.#wantsEvents) return
-    this.#missedEvents = false
-    const batches = this.#options.handler.kvSnapshot?.() ?? []
-    this.#closeTokens()
-    for (const batch of batches) encodeKvEvents(this.#wire.writer, batch)
+    this.#isSnapshotDue = true
     this.#wire.flushSoon()
+  }
+
+  #writeSnapshot(): void {
+    this.#isSnapshotDue = false
+    this.#missedEvents = this.#wire.unsentBytes > this.#options.unsentBytesMax
+    if (this.#missedEvents) return
+    const batches = this.#options.handler.kvSnapshot?.() ?? []
+    for (const batch of batches) encodeKvEvents(this.#wire.writer, batch)
   }
 
   #onDrain(): void {
