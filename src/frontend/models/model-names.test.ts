@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AGREED, cardOf, RegistryFleet } from '../../../test/frontend/registry-fleet.ts'
-import { workerIdOf } from '../../base/index.ts'
+import { BatonError, workerIdOf } from '../../base/index.ts'
 import type { EngineConfig, WorkerCard } from '../../request/index.ts'
 
 const FORGET_MS = 5_000
@@ -53,6 +53,21 @@ describe('further names: aliases and adapters', () => {
     fleet.registry.workerJoined(poet)
     await fleet.pass(FORGET_MS)
     expect((await fleet.scripted.chat({ model: 'poet' })).status).toBe(200)
+  })
+
+  it('an adapter whose worker cannot be reached - its requests do not go to another one', async () => {
+    const fleet = new RegistryFleet({ reportsLinks: true })
+    for (const card of [worker(1, { loraAdapters: ['poet'] }), worker(2)]) {
+      fleet.registry.workerJoined(card)
+      fleet.registry.workerReachable(card.workerId)
+    }
+    expect((await fleet.scripted.chat({ model: 'poet' })).status).toBe(200)
+    fleet.registry.workerUnreachable(
+      workerIdOf(1),
+      new BatonError('transport.disconnected', 'gone'),
+    )
+    expect((await fleet.scripted.chat({ model: 'poet' })).status).toBe(503)
+    expect((await fleet.scripted.chat({ model: 'storyteller' })).status).toBe(200)
   })
 
   it('two models with one alias - the first has it, the conflict is reported, and the other takes over', async () => {

@@ -214,7 +214,9 @@ export class ServedModel {
    */
   adapterNamed(name: string | undefined): string | undefined {
     if (name === undefined || !this.#adapters.has(name)) return undefined
-    const isThere = this.cards.some(({ engine }) => engine.loraAdapters?.includes(name) === true)
+    const isThere = this.reachable.some(
+      ({ engine }) => engine.loraAdapters?.includes(name) === true,
+    )
     if (isThere) return name
     const text = `No worker has the adapter \`${name}\` now. Please retry shortly.`
     throw new BatonError('backend.worker_unavailable', text, { data: { model: name } })

@@ -31,7 +31,7 @@ export interface Exclusion {
 export interface Constraints {
   readonly allowed: ReadonlySet<WorkerId> | null
   readonly excluded: ReadonlySet<WorkerId> | null
-  /** Workers that have the request's LoRA adapter; null if no worker has it or the request names one worker. */
+  /** Workers that have the request's LoRA adapter, possibly none; null if the request has no adapter. */
   readonly withAdapter: ReadonlySet<WorkerId> | null
   readonly requiredTaints: readonly string[]
   /** The data-parallel rank that the request asks for without naming a worker; null: any. */
@@ -48,7 +48,7 @@ export function constraintsOf(hints: RoutingHints, phase: Phase, table: RankTabl
   const allowed = hints.allowedWorkerIds === undefined ? null : new Set(hints.allowedWorkerIds)
   return {
     allowed,
-    withAdapter: pinOf(hints, phase) === null ? withAdapter(hints, allowed, table) : null,
+    withAdapter: hints.loraName === undefined ? null : table.workersWith(hints.loraName),
     excluded:
       hints.excludedWorkerIds === undefined || hints.excludedWorkerIds.length === 0
         ? null
@@ -63,17 +63,6 @@ export function constraintsOf(hints: RoutingHints, phase: Phase, table: RankTabl
 function rankOf(hints: RoutingHints, phase: Phase): number | null {
   if (pinOf(hints, phase) !== null) return null
   return (phase === 'prefill' ? hints.prefillDpRank : hints.dpRank) ?? null
-}
-
-/** Restricts to workers that have the adapter, but never to an empty set: an engine may load the adapter on demand. */
-function withAdapter(
-  { loraName }: RoutingHints,
-  allowed: ReadonlySet<WorkerId> | null,
-  table: RankTable,
-): ReadonlySet<WorkerId> | null {
-  const workers = loraName === undefined ? null : table.workersWith(loraName)
-  if (workers === null || allowed === null) return workers
-  return [...workers].some((workerId) => allowed.has(workerId)) ? workers : null
 }
 
 /** True if the request's constraints exclude no worker of the pool. */

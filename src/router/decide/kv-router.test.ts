@@ -6,6 +6,8 @@ import { workerIdOf } from '../../base/index.ts'
 import type { RouterOverrides } from '../../request/index.ts'
 import type { RouterOptions } from '../configuration/router-config.ts'
 
+const ONE = workerIdOf(1)
+
 describe('KvRouter: eligibility', () => {
   it('typed reasons - every exclusion is named', () => {
     const { router } = buildPool({
@@ -32,7 +34,7 @@ describe('KvRouter: eligibility', () => {
     ])
   })
 
-  it('LoRA - only workers with the adapter, unless no worker has it or one is named', () => {
+  it('LoRA - only workers with the adapter, also if none is left or another is named', () => {
     const { router } = buildPool()
     const engine = { loraAdapters: ['poet'] }
     router.workerJoined(card(1))
@@ -46,12 +48,13 @@ describe('KvRouter: eligibility', () => {
       router.book(answer)
     }
     expect(selected(router, 16).workerId).toBe('1')
-    const named = { loraName: 'poet', backendWorkerId: workerIdOf(1) }
-    expect(selected(router, 16, named).workerId).toBe('1')
-    const allowed = { loraName: 'poet', allowedWorkerIds: [workerIdOf(1)] }
-    expect(selected(router, 16, allowed).workerId).toBe('1')
     router.workerJoined(card(2))
-    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
+    for (const hints of [{}, { backendWorkerId: ONE }, { allowedWorkerIds: [ONE] }]) {
+      expect(select(router, 16, { loraName: 'poet', ...hints })).toMatchObject({
+        kind: 'refused',
+        error: { code: 'backend.worker_unavailable' },
+      })
+    }
   })
 
   it('LoRA - an overloaded worker with the adapter is not replaced by one without', () => {
@@ -63,8 +66,6 @@ describe('KvRouter: eligibility', () => {
       kind: 'refused',
       overloaded: true,
     })
-    router.workerLeft(workerIdOf(2), 'gone')
-    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
   })
 
   it('fence - a fenced worker is used if there is no other', () => {

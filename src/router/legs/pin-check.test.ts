@@ -47,6 +47,18 @@ describe('pins that cannot be followed are refused with 400', () => {
       { backendWorkerId: ONE, decodeWorkerId: TWO },
       'names 2, but `backend_instance_id` names 1',
     ],
+    [
+      'a worker without the adapter',
+      AGGREGATED,
+      { backendWorkerId: ONE, loraName: 'poet' },
+      '`backend_instance_id`: worker 1 does not have the adapter `poet`',
+    ],
+    [
+      'a prefill worker without the taint that is also required',
+      PD,
+      { prefillWorkerId: ONE, requiredTaints: ['gold'] },
+      '`prefill_worker_id`: worker 1 does not have the required taint `gold`',
+    ],
     ['a rank', AGGREGATED, { dpRank: 3 }, 'no worker has the data-parallel rank 3'],
     ['a rank of the prefill', PD, { prefillDpRank: 3 }, 'the data-parallel rank 3'],
     [

@@ -4,7 +4,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import type { RoutingHints } from '../../request/index.ts'
+import type { RoutingHints, WorkerCard } from '../../request/index.ts'
 import type { RouterMode } from '../configuration/router-config.ts'
 import { requiredTaint, topologyTaints } from '../configuration/topology.ts'
 import type { TopologyPolicy } from '../configuration/topology.ts'
@@ -28,8 +28,8 @@ export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | n
   // Without workers there is nothing to check: the request is queued or fails for lack of workers.
   if (decode.workerCount === 0) return null
   return (
-    unknownDecode('backend_instance_id', hints.backendWorkerId, scope) ??
-    unknownDecode('decode_worker_id', hints.decodeWorkerId, scope) ??
+    decodeRefusal('backend_instance_id', hints.backendWorkerId, hints, scope) ??
+    decodeRefusal('decode_worker_id', hints.decodeWorkerId, hints, scope) ??
     twoDecodeWorkers(hints) ??
     prefillRefusal(hints, scope) ??
     rankRefusal('dp_rank', hints.dpRank, scope.ranks) ??
@@ -51,7 +51,8 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
     return refused(named, `the request has no prefill phase of its own: ${whyOneLeg}`)
   }
   if (prefillWorkerId !== undefined) {
-    if (prefill.cardOf(prefillWorkerId) !== null) return null
+    const card = prefill.cardOf(prefillWorkerId)
+    if (card !== null) return unfit('prefill_worker_id', card, hints)
     return refused('prefill_worker_id', `no prefill worker has the id ${prefillWorkerId}`)
   }
   // The worker header names the worker of both legs, and a decode worker does not run prefill legs.
@@ -67,9 +68,10 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
     : null
 }
 
-function unknownDecode(
+function decodeRefusal(
   param: string,
   workerId: WorkerId | undefined,
+  hints: RoutingHints,
   { prefill, decode, whyOneLeg }: PinScope,
 ): BatonError | null {
   if (workerId === undefined) return null
@@ -85,7 +87,24 @@ function unknownDecode(
       `worker ${workerId} does not take the KV of others: its mode is ${card.mode}`,
     )
   }
-  return null
+  return unfit(param, card, hints)
+}
+
+/** The worker lacks what the same request requires. */
+function unfit(
+  param: string,
+  card: WorkerCard,
+  { loraName, requiredTaints = [] }: RoutingHints,
+): BatonError | null {
+  const { workerId, engine } = card
+  if (loraName !== undefined && engine.loraAdapters?.includes(loraName) !== true) {
+    return refused(param, `worker ${workerId} does not have the adapter \`${loraName}\``)
+  }
+  const taints = [...(card.taints ?? []), ...topologyTaints(card)]
+  const missing = requiredTaints.find((taint) => !taints.includes(taint))
+  return missing === undefined
+    ? null
+    : refused(param, `worker ${workerId} does not have the required taint \`${missing}\``)
 }
 
 /** Both fields name the decode worker; if they differ, the request is contradictory. */

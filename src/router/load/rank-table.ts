@@ -49,6 +49,7 @@ export interface BookedLoad {
 }
 
 const MIN_CAPACITY = 16
+const NOBODY: ReadonlySet<WorkerId> = new Set()
 
 export class RankTable {
   /** Slots in use, unordered; a decision iterates over it. */
@@ -124,9 +125,8 @@ export class RankTable {
     return -1
   }
 
-  /** Null if no worker of the pool has the adapter. */
-  workersWith(adapter: string): ReadonlySet<WorkerId> | null {
-    return this.#adapters.get(adapter) ?? null
+  workersWith(adapter: string): ReadonlySet<WorkerId> {
+    return this.#adapters.get(adapter) ?? NOBODY
   }
 
   row(slot: number): RankRow {
