@@ -102,6 +102,26 @@ describe('baton serve --engine ./mine.js', () => {
     },
   )
 
+  it('an error with a code - reaches the client with that code', async () => {
+    const refuses = PARROT.replace('finishChunk,', 'BatonError, finishChunk,').replace(
+      'const tokens =',
+      "throw new BatonError('backend.invalid_argument', 'too loud'); const tokens =",
+    )
+    const args = ['--engine', file('refuses.js', refuses), '--aggregated', '1']
+    const server = await startServer(args)
+    try {
+      const body = JSON.stringify({ model: 'parrot', prompt: 'Hello', max_tokens: 3 })
+      const headers = { 'content-type': 'application/json' }
+      const reply = await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+      expect(reply.status).toBe(400)
+      expect(await reply.json()).toMatchObject({
+        error: { code: 'backend.invalid_argument', message: 'too loud' },
+      })
+    } finally {
+      expect(await server.stop()).toBe(0)
+    }
+  })
+
   it.each([
     ['no such file', () => './nowhere.js', /the file does not exist/],
     ['a module that does not load', () => file('a.js', 'export default ('), /cannot be loaded/],

@@ -37,6 +37,16 @@ describe('BatonError.from', () => {
     expect(BatonError.from(error, 'backend.unknown')).toBe(error)
   })
 
+  it('a BatonError of another copy of the module - keeps code, message and data', async () => {
+    const path = './baton-error.ts?copy'
+    const other = (await import(path)) as { BatonError: typeof BatonError }
+    const thrown = new other.BatonError('request.conflict', 'm', { data: { a: 1 } })
+    expect(thrown).not.toBeInstanceOf(BatonError)
+    const error = BatonError.from(thrown, 'backend.unknown')
+    expect(error).toBeInstanceOf(BatonError)
+    expect(error.toValue()).toEqual(thrown.toValue())
+  })
+
   it('another error - gets the fallback code and becomes the cause', () => {
     const thrown = new TypeError('x is not a function')
     const error = BatonError.from(thrown, 'backend.unknown')

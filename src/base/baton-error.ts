@@ -43,9 +43,7 @@ export class BatonError extends Error {
   }
 
   toValue(): ErrorValue {
-    const { code, message } = this
-    const data = plainData(this.data)
-    return { code, message: clipped(message), ...(data === null ? {} : { data }) }
+    return valueOf(this)
   }
 
   static fromValue(value: { code: string; message: string; data?: ErrorData }): BatonError {
@@ -54,13 +52,15 @@ export class BatonError extends Error {
   }
 
   /**
-   * Converts any thrown value to a BatonError. A value that is none becomes `fallback`, with the original as its
-   * cause.
+   * Converts any thrown value to this class. A value that is no BatonError becomes `fallback`, with the original as
+   * its cause.
    */
   static from(thrown: unknown, fallback: ErrorCode = 'runtime.internal'): BatonError {
     try {
-      if (thrown instanceof BatonError && isErrorCode(thrown.code)) {
-        return isSmall(thrown) ? thrown : BatonError.fromValue(thrown.toValue())
+      if (isTyped(thrown)) {
+        return thrown instanceof BatonError && isSmall(thrown)
+          ? thrown
+          : BatonError.fromValue(valueOf(thrown))
       }
       const message = thrown instanceof Error ? messageOf(thrown) : String(thrown)
       return new BatonError(fallback, clipped(message), { cause: thrown })
@@ -83,6 +83,21 @@ export function messageOf(error: Error): string {
     return part instanceof Error ? part.message : String(part)
   })
   return errors.length > PARTS_MAX ? `${parts.join('; ')}; …` : parts.join('; ')
+}
+
+/**
+ * True for a BatonError of another copy of this class, too: the program and the package that an engine imports are
+ * separate bundles.
+ */
+function isTyped(thrown: unknown): thrown is BatonError {
+  if (!(thrown instanceof Error) || thrown.name !== 'BatonError') return false
+  const { code } = thrown as { readonly code?: unknown }
+  return typeof code === 'string' && isErrorCode(code)
+}
+
+function valueOf({ code, message, data }: BatonError): ErrorValue {
+  const plain = plainData(data)
+  return { code, message: clipped(message), ...(plain === null ? {} : { data: plain }) }
 }
 
 function isSmall({ message, data }: BatonError): boolean {
