@@ -19,6 +19,7 @@ import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
 import { headerFault, withOneRequestId } from './header-faults.ts'
+import { reportClose } from './pipelined-replies.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
 import { inviteBody, readBody, untilSent } from './request-body.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
@@ -169,6 +170,7 @@ export class HttpServer {
       if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
       if (this.#requestsActive === 0) this.#whenIdle?.()
     })
+    if (!isHttp2(req)) reportClose(res)
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
     const fault = headerFault(req)

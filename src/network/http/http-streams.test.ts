@@ -116,6 +116,21 @@ describe('streams of the http server', () => {
     expect(trial.faults).toEqual([])
   })
 
+  it('streams - a client that disconnects aborts all its pipelined requests', async () => {
+    const signals: CancelSignal[] = []
+    const trial = await serve(async (request) => {
+      signals.push(request.signal)
+      return streamOf((writer) => writer.write('begun', true))
+    })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(20))
+    await until('all have begun', () => signals.length === 20)
+    socket.destroy()
+    await until('the first is aborted', () => signals[0]?.aborted === true)
+    await until('none is active', () => trial.server.requestsActive === 0)
+    expect(signals.map(({ aborted }) => aborted)).toEqual(signals.map(() => true))
+  })
+
   it('stream - a client that does not read is disconnected at the buffer limit', async () => {
     let aborted = false
     let reason: unknown
