@@ -194,7 +194,7 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(selected(router, tokensOf(400)).record.terms.map(({ name }) => name)).toContain('stall')
   })
 
-  it('predictions that are far off - only load decides, and the record says so', () => {
+  it('predictions that are far off - costs are in blocks, and the record says so', () => {
     const { router, clock } = trained([1, 1])
     for (let i = 0; i < 100; i++) {
       const booking = router.book(selected(router, tokensOf(64, 1000 * (i + 300))))
@@ -202,8 +202,12 @@ describe('KvRouter: cost in milliseconds', () => {
       router.prefillDone(booking)
       router.free(booking)
     }
-    const { record } = selected(router, tokensOf(400))
-    expect(record.outcome).toMatchObject({ reason: 'fewest requests, predictions are off' })
+    stored(router, 2, tokensOf(400))
+    for (let i = 0; i < 5; i++) {
+      const { workerId, record } = selected(router, tokensOf(400))
+      expect([workerId, record.terms[0]?.name]).toEqual(['2', 'device'])
+      expect(record.outcome).toMatchObject({ reason: 'lowest cost in blocks, predictions are off' })
+    }
     expect(router.status().predictionsOff).toBe(true)
   })
 

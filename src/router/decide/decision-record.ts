@@ -58,6 +58,7 @@ export interface ExclusionRecord {
 
 export type ChoiceReason =
   | 'lowest cost'
+  | 'lowest cost in blocks, predictions are off'
   | 'drawn at temperature'
   | 'custom picker'
   | 'pinned by the request'
@@ -67,7 +68,6 @@ export type ChoiceReason =
   | 'round robin'
   | 'random'
   | 'fewest requests'
-  | 'fewest requests, predictions are off'
   | 'better of two'
 
 export interface DecisionRecord {

@@ -21,6 +21,8 @@ export class RankPricing {
   #cost: CostFunction
   #isPlainTime = false
   #hasUntried = false
+  /** Whether predictions are so far off that this decision's costs are in blocks. */
+  isLost = false
   readonly #one = new Int32Array(1)
   readonly #oneCost = new Float64Array(1)
   /** By slot: leading blocks of the prompt that active requests on the rank use. */
@@ -66,18 +68,18 @@ export class RankPricing {
     this.#view.open(scope, this.depths)
   }
 
-  /** With `cost: time`, costs are in blocks until speeds have been measured, and for requests that set weights of blocks. */
+  /**
+   * With `cost: time`, costs are in blocks until speeds have been measured, while predictions are off, and for requests
+   * that set weights of blocks.
+   */
   #costOf(overrides: RouterOverrides | undefined, trackPrefill: boolean): CostFunction {
     if (this.#model === 'blocks') return this.#own
     const { prefillLoadScale, overlapScoreWeight } = overrides ?? {}
     const hasWeights = prefillLoadScale !== undefined || overlapScoreWeight !== undefined
-    if (!hasWeights && this.#pool.rates.knows(trackPrefill)) return this.#own
+    const { rates } = this.#pool
+    this.isLost = !hasWeights && rates.isLost
+    if (!hasWeights && !rates.isLost && rates.knows(trackPrefill)) return this.#own
     return (this.#blocks ??= new CostFunction(this.#pool.config.scorers, 'blocks'))
-  }
-
-  /** True with `cost: time` if predictions are so far off that they must not be used. */
-  get isLost(): boolean {
-    return this.#model === 'time' && this.#cost === this.#own && this.#pool.rates.isLost
   }
 
   /**

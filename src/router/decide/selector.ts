@@ -162,22 +162,19 @@ export class Selector {
       case 'power-of-two':
         return this.#choose(scope, at(pickOfTwo(requests, count, random)), count, 'better of two')
       case 'least-loaded':
-        return this.#pickIdlest(scope, count, 'fewest requests')
+        return this.#pickIdlest(scope, count)
       default:
-        if (this.#pricing.isLost && config.picker === null) {
-          return this.#pickIdlest(scope, count, 'fewest requests, predictions are off')
-        }
         return this.#pickByCost(scope, count)
     }
   }
 
-  #pickIdlest(scope: DecisionScope, count: number, reason: ChoiceReason): Selection {
+  #pickIdlest(scope: DecisionScope, count: number): Selection {
     const { random, table } = this.#pool
     for (let i = 0; i < count; i++) {
       this.#costs[i] = table.requestsOf(this.#candidates[i] as number)
     }
     const i = pickLowest(this.#costs, count, random)
-    return this.#choose(scope, this.#candidates[i] as number, count, reason)
+    return this.#choose(scope, this.#candidates[i] as number, count, 'fewest requests')
   }
 
   #pickByCost(scope: DecisionScope, count: number): Selection {
@@ -198,9 +195,13 @@ export class Selector {
       table,
       pricing,
     })
-    const drawn = temperature > 0 ? 'drawn at temperature' : 'lowest cost'
-    const reason = isOwn ? 'custom picker' : drawn
+    const reason = isOwn ? 'custom picker' : this.#costReason(temperature)
     return this.#choose(scope, this.#candidates[i] as number, count, reason, candidates)
+  }
+
+  #costReason(temperature: number): ChoiceReason {
+    if (temperature > 0) return 'drawn at temperature'
+    return this.#pricing.isLost ? 'lowest cost in blocks, predictions are off' : 'lowest cost'
   }
 
   #indexOf(temperature: number, count: number): number {

@@ -132,8 +132,7 @@ export class RankRates {
   }
 
   /**
-   * True while predictions are so wrong that request counts are the better guide; false again once they improved
-   * clearly.
+   * True while predictions are so wrong that blocks are the better guide; false again once they improved clearly.
    */
   get isLost(): boolean {
     return this.#error.isLost

@@ -61,7 +61,7 @@ export interface PoolStatus {
   readonly answers: AnswerStatus
   /** Mean relative error of predicted first-token times; null before the first measurement. */
   readonly ttftError: number | null
-  /** True while the error is so large that requests go to the workers with the fewest requests. */
+  /** True while the error is so large that costs are in blocks. */
   readonly predictionsOff: boolean
   /** Predicted first-token time of a request of usual length arriving now; null before the first measurement. */
   readonly predictedTtftMs: number | null

@@ -102,7 +102,7 @@ function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): voi
   if (pool.predictionsOff) {
     const error = Math.round(100 * (pool.ttftError ?? 0))
     warnings.push(
-      `${name}: predicted first tokens are off by ${error} %; requests go to the workers with the fewest requests until the error falls`,
+      `${name}: predicted first tokens are off by ${error} %; requests are routed by cached and active blocks until the error falls`,
     )
   }
   const { recentForecasts: recent, recentForecastsOff: off } = answers

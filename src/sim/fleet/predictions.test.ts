@@ -52,11 +52,11 @@ describe('cost: time - a worker whose real times drift from the predictions', ()
       }),
     ).flat()
 
-  it('alternating - only load decides, which is reported; predictions return when the workers are steady again', async () => {
+  it('alternating - blocks decide, which is reported; predictions return when the workers are steady again', async () => {
     const during = await run(unsteady(7000), 210)
     expect(during.decode.predictionsOff).toBe(true)
     expect(during.decode.ttftError).toBeGreaterThan(1)
-    expect(during.warnings.join()).toContain('requests go to the workers with the fewest')
+    expect(during.warnings.join()).toContain('requests are routed by cached and active blocks')
     const later = await run(unsteady(7000), 900)
     expect([later.decode.predictionsOff, later.warnings]).toEqual([false, []])
     expect(later.decode.ttftError).toBeLessThan(0.5)
