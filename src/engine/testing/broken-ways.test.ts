@@ -67,12 +67,33 @@ const scoring = (of: (tokens: readonly TokenLogprobs[]) => PromptLogprobs | unde
         }
       },
   )
+/** Repeats its prompt; with concurrent requests it repeats the newest one. */
+const mixedEcho = (turn: (prompt: Uint32Array) => Uint32Array): Broken =>
+  make((Base) => {
+    let newest = new Uint32Array()
+    return class extends Base {
+      override async *items(
+        request: GenerateRequest,
+        context: GenerateContext,
+      ): AsyncGenerator<Chunk> {
+        newest = Uint32Array.from(turn(request.tokenIds))
+        let count = 0
+        for await (const chunk of super.items(request, context)) {
+          const { logprobs, ...rest } = chunk
+          const tokenIds = chunk.tokenIds.map(() => newest[count++ % newest.length] ?? 1)
+          yield logprobs === undefined ? { ...rest, tokenIds } : chunk
+        }
+      }
+    }
+  })
 const observed = (tell: (observer: EngineObserver) => void): Broken => life({ observe: tell })
 const noText = (): never => Object.create(null) as never
 
 describe('runConformance - other ways to break a rule', () => {
   it.each<[string, string, Broken]>([
     ['items in lists', 'chunk-malformed', chunks((chunk) => [chunk] as never)],
+    ['an echo of others', 'streams-mixed', mixedEcho((prompt) => prompt)],
+    ['a backward echo of others', 'streams-mixed', mixedEcho((prompt) => prompt.toReversed())],
     ['records of nothing', 'chunk-malformed', chunks(() => ({ token_ids: [1] }) as never)],
     ['a text of 9 MiB', 'payload-invalid', chunks(() => ({ text: 'x'.repeat(9 << 20) }) as never)],
     [

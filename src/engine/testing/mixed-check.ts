@@ -68,11 +68,12 @@ async function answer(subject: ConformanceSubject, which: number): Promise<strin
 
 function requestOf(subject: ConformanceSubject, which: number): GenerateRequest {
   const plain = subject.request(TOKENS)
-  // Only ids that the engine is known to accept: the same prompt, repeated from its beginning.
+  // Only ids that the engine is known to accept. The prompts differ in their order and in how often they begin, so that
+  // an engine that repeats its prompt, in whatever direction, answers each of them differently, too.
   const { length } = plain.tokenIds
   const tokenIds = Uint32Array.from(
     { length: length + which },
-    (_, at) => plain.tokenIds[at % length] ?? 0,
+    (_, at) => plain.tokenIds[(which + Math.max(at - which, 0)) % length] ?? 0,
   )
   return { ...plain, tokenIds, sampling: { temperature: 0, seed: 1 } }
 }

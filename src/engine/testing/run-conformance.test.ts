@@ -42,7 +42,6 @@ describe('runConformance - engines that follow the contract', () => {
     const report = await runConformance(() => new BackwardsEngine(), { clock: osClock })
     expect(describeFailures(report)).toBe('')
     expect(report.skips.map((skip) => skip.check)).toEqual([
-      'mixed',
       'logprobs',
       'seed',
       'embeddings',
