@@ -7,6 +7,7 @@
  * length never causes an allocation. Frames with a `streamed` tag are never collected; their parts are passed on as
  * they arrive. After an error, or after `stop`, the decoder ignores all input.
  */
+import { SKIPPED_BYTES_MAX } from './frame-limits.ts'
 import type { FrameLimits } from './frame-limits.ts'
 import { protocolError } from './protocol-error.ts'
 import { SKIPPABLE, tagName } from './tag.ts'
@@ -117,11 +118,12 @@ export class FrameDecoder {
   /** A header is complete: checks its limit. */
   #begin(length: number, rawTag: number): void {
     const tag = (rawTag & ~SKIPPABLE) >>> 0
-    const limit = this.#limits.get(tag)
-    if (limit === undefined && rawTag < SKIPPABLE) {
+    const known = this.#limits.get(tag)
+    const limit = known ?? SKIPPED_BYTES_MAX
+    if (known === undefined && rawTag < SKIPPABLE) {
       throw protocolError('frame.unknown_tag', `the peer sent the unknown tag ${tag}`, { tag })
     }
-    if (limit !== undefined && length > limit) {
+    if (length > limit) {
       throw protocolError(
         'frame.too_long',
         `frame ${tagName(tag)} is too long: ${length} bytes, the limit is ${limit}`,
@@ -132,7 +134,7 @@ export class FrameDecoder {
     this.#tag = tag
     this.#length = length
     this.#fill = 0
-    this.#mode = limit === undefined ? 'skip' : tag === this.#streamedTag ? 'stream' : 'gather'
+    this.#mode = known === undefined ? 'skip' : tag === this.#streamedTag ? 'stream' : 'gather'
   }
 
   #body(piece: Uint8Array, at: number): number {

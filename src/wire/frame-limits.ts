@@ -16,6 +16,12 @@ export const REQUEST_BYTES_MAX = 64 * MIB
 export const CHUNK_BYTES_MAX = 16 * MIB
 export const PEER_BYTES_MAX = 256 * KIB
 
+/**
+ * Limit of a skippable frame with an unknown tag. Low, because the head of a frame in damaged data is skippable in half of
+ * the cases, and the frames within its length would be lost.
+ */
+export const SKIPPED_BYTES_MAX = MIB
+
 /** Limit for everything that a peer may send before the handshake is complete. */
 export const STRANGER_BYTES_MAX = 64 * KIB
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import { FrameDecoder } from './frame-decoder.ts'
-import { batonLimits } from './frame-limits.ts'
+import { SKIPPED_BYTES_MAX, batonLimits } from './frame-limits.ts'
 import { FrameWriter } from './frame-writer.ts'
 import { SKIPPABLE, TAG } from './tag.ts'
 
@@ -111,6 +111,21 @@ describe('frames', () => {
     expect(over.decoder.gatheredBytes).toBe(0)
     over.decoder.push(SAMPLE)
     expect(over.frames).toEqual([])
+  })
+
+  it('decoder - an unknown skippable frame is skipped up to its limit, a longer one ends the decoder', () => {
+    const tag = (200 | SKIPPABLE) >>> 0
+    const at = collect()
+    at.decoder.push(
+      new FrameWriter().begin(tag).bytes(new Uint8Array(SKIPPED_BYTES_MAX)).end().take()!,
+    )
+    at.decoder.push(SAMPLE)
+    expect(at.frames).toEqual(whole())
+    for (const length of [SKIPPED_BYTES_MAX + 1, 0xffffffff]) {
+      const over = collect()
+      const head = new FrameWriter().begin(tag).end(length).take()!
+      expect(faultOf(() => over.decoder.push(head))).toBe('frame.too_long')
+    }
   })
 
   it('decoder - a long length alone allocates no memory', () => {
