@@ -26,9 +26,14 @@ const REMOVED = 8
 /** Cells of the smallest parts; the last one begins with almost `GROWTH` times as many. */
 const CELLS_MIN = 32
 const GROWTH = 1.5
-/** Percent of the cells that are not empty at most, and of those with a name at least. */
+/** Percent of a part's cells that are not empty at most. */
 const FULL = 75
-const SPARSE = 25
+/**
+ * With a name in fewer percent of all cells a part shrinks, to so many cells per name. If it were more often, new memory
+ * would cost more than the removals.
+ */
+const SPARSE = 22
+const SHRUNK = 1.6
 /** What V8 and the allocator need for a part besides its cells, and for a table without any. */
 const PART_BYTES = 192
 const TABLE_BYTES = 1600
@@ -53,11 +58,13 @@ const homeOf = (first: number, key: number, words: number): number => {
 
 export class EngineNames {
   readonly #parts: Int32Array[] = Array.from({ length: PARTS }, () => NO_CELLS)
-  /** By part: number of names, and of empty cells that may still be used. */
-  readonly #live = new Int32Array(PARTS)
+  /** By part: number of empty cells that may still be used. */
   readonly #room = new Int32Array(PARTS)
-  /** A part that has become sparse, or -1. */
-  #sparse = -1
+  /** Number of cells of all parts. */
+  #cells = 0
+  /** With fewer names a part should shrink, or the table is empty. The last part that has. */
+  #least = 1
+  #shrunk = 0
   count = 0
   bytes = TABLE_BYTES
   /** Baton's hash of the name that `find` found. */
@@ -84,15 +91,16 @@ export class EngineNames {
     const rest = restOf(first, nameHigh)
     const cells = this.#parts[partOf(rest)] as Int32Array
     reads.cells[k] = cells
-    reads.places[k] = homeOf(first, keyOf(rest), cells.length)
-    reads.firsts[k] = first
-    reads.rests[k] = rest
+    const { words } = reads
+    words[3 * k] = homeOf(first, keyOf(rest), cells.length)
+    words[3 * k + 1] = first
+    words[3 * k + 2] = rest
   }
 
   /** A tier has stored a block with the `k`-th name of the reads, and this hash of Baton. The last translation counts. */
   add(reads: NameReads, k: number, low: number, high: number, tier: number): void {
-    const first = reads.firsts[k] as number
-    const rest = reads.rests[k] as number
+    const first = reads.words[3 * k + 1] as number
+    const rest = reads.words[3 * k + 2] as number
     const key = keyOf(rest)
     const part = partOf(rest)
     let cells = this.#parts[part] as Int32Array
@@ -104,7 +112,6 @@ export class EngineNames {
       cells[at + 1] = isSame ? word | tier : key | tier
     } else {
       if (isEmpty(word)) this.#room[part] = (this.#room[part] as number) - 1
-      this.#live[part] = (this.#live[part] as number) + 1
       this.count += 1
       cells[at] = first
       cells[at + 1] = key | tier
@@ -115,35 +122,37 @@ export class EngineNames {
 
   /**
    * A tier has removed block `i` of `hashes`, the `k`-th name of the reads: replaces it by Baton's hash. An unknown one
-   * stays as it is. Call `tidy` after the last one.
+   * stays as it is. Returns whether `tidy` should be called after the last one.
    */
-  take(reads: NameReads, k: number, hashes: Uint32Array, i: number, tier: number): void {
+  take(reads: NameReads, k: number, hashes: Uint32Array, i: number, tier: number): boolean {
     const cells = reads.cells[k] as Int32Array
-    const rest = reads.rests[k] as number
-    const at = seek(cells, reads.places[k] as number, reads.firsts[k] as number, keyOf(rest))
-    if (at < 0) return
+    const { words } = reads
+    const key = keyOf(words[3 * k + 2] as number)
+    const at = seek(cells, words[3 * k] as number, words[3 * k + 1] as number, key)
+    if (at < 0) return false
     hashes[2 * i] = cells[at + 2] as number
     hashes[2 * i + 1] = cells[at + 3] as number
     const word = (cells[at + 1] as number) & ~tier
     if (isName(word)) {
       cells[at + 1] = word
-      return
+      return false
     }
     cells[at + 1] = REMOVED
-    this.count -= 1
-    const part = partOf(rest)
-    const live = (this.#live[part] as number) - 1
-    this.#live[part] = live
-    if (100 * CELL * live < SPARSE * cells.length) this.#sparse = part
+    const count = this.count - 1
+    this.count = count
+    return count < this.#least
   }
 
-  /** Makes a part smaller that has become sparse. Not before the last name of the reads, because they refer to it. */
+  /** Makes a part smaller if all are sparse. Not before the last name of the reads, because they refer to it. */
   tidy(): void {
-    const part = this.#sparse
-    if (part < 0) return
-    this.#sparse = -1
-    const count = (this.#parts[part] as Int32Array).length >> CELL_BITS
-    if (count >= 2 * CELLS_MIN) this.#replace(part, count >> 1)
+    if (this.count >= this.#least) return
+    // Large ones first.
+    this.#shrunk = (this.#shrunk - 1) & (PARTS - 1)
+    const cells = this.#parts[this.#shrunk] as Int32Array
+    const before = cells.length >> CELL_BITS
+    const count = Math.floor(Math.max(CELLS_MIN, SHRUNK * namesIn(cells)))
+    if (count < before) this.#replace(this.#shrunk, count)
+    else this.#least = 1
   }
 
   #makeRoom(part: number): Int32Array {
@@ -152,18 +161,25 @@ export class EngineNames {
       this.bytes += PART_BYTES
       return this.#replace(part, Math.floor(CELLS_MIN * GROWTH ** (part / PARTS)))
     }
-    const count = length >> CELL_BITS
-    // Removed names make space, too.
-    const isEnough = 100 * GROWTH * (this.#live[part] as number) < FULL * count
-    return this.#replace(part, isEnough ? count : Math.floor(GROWTH * count))
+    // Removed names make space, too, usually in all parts alike.
+    let count = length >> CELL_BITS
+    if (100 * GROWTH * this.count >= FULL * this.#cells) count = Math.floor(GROWTH * count)
+    let cells = this.#replace(part, count)
+    while ((this.#room[part] as number) <= 0) {
+      count = Math.floor(GROWTH * count)
+      cells = this.#replace(part, count)
+    }
+    return cells
   }
 
   #replace(part: number, count: number): Int32Array {
     const old = this.#parts[part] as Int32Array
     const cells = new Int32Array(CELL * count)
+    let live = 0
     for (let at = 0; at < old.length; at += CELL) {
       const word = old[at + 1] as number
       if (!isName(word)) continue
+      live += 1
       const first = old[at] as number
       const key = word & ~(PARTS - 1)
       const to = seekOrFree(cells, homeOf(first, key, cells.length), first, key)
@@ -173,7 +189,9 @@ export class EngineNames {
       cells[to + 3] = old[at + 3] as number
     }
     this.#parts[part] = cells
-    this.#room[part] = Math.floor((FULL * count) / 100) - (this.#live[part] as number)
+    this.#room[part] = Math.floor((FULL * count) / 100) - live
+    this.#cells += count - (old === NO_CELLS ? 0 : old.length >> CELL_BITS)
+    this.#least = (this.#cells * SPARSE) / 100
     this.bytes += cells.byteLength - (old === NO_CELLS ? 0 : old.byteLength)
     return cells
   }
@@ -202,4 +220,11 @@ function seekOrFree(cells: Int32Array, home: number, first: number, key: number)
     at += CELL
     if (at === cells.length) at = 0
   }
+}
+
+/** Number of names in a part. */
+function namesIn(cells: Int32Array): number {
+  let count = 0
+  for (let at = 0; at < cells.length; at += CELL) if (isName(cells[at + 1] as number)) count += 1
+  return count
 }

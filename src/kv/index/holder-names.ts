@@ -69,13 +69,16 @@ export class HolderNames {
     const count = to - from
     for (let k = 0; k < count; k++) {
       const table = tables[holders[k] as number]
-      if (table === undefined) reads.places[k] = 0
+      if (table === undefined) reads.words[3 * k] = 0
       else table.locate(hashes, from + k, reads, k)
     }
     reads.prefetch(count)
+    let isSparse = false
     for (let k = 0; k < count; k++) {
-      tables[holders[k] as number]?.take(reads, k, hashes, from + k, tier)
+      const table = tables[holders[k] as number]
+      if (table?.take(reads, k, hashes, from + k, tier) === true) isSparse = true
     }
+    if (!isSparse) return
     for (let k = 0; k < count; k++) this.#tidy(holders[k] as number)
   }
 

@@ -10,19 +10,17 @@ import { AHEAD_MAX } from '../loose/loose-table.ts'
 export const NO_CELLS = new Int32Array(4)
 
 export class NameReads {
-  /** By name: the cells of its part, its first place in them, and the halves of its hash. */
+  /** By name: the cells of its part; and three words: its first place in them, and the halves of its hash. */
   readonly cells: Int32Array[] = Array.from({ length: AHEAD_MAX }, () => NO_CELLS)
-  readonly places = new Int32Array(AHEAD_MAX)
-  readonly firsts = new Int32Array(AHEAD_MAX)
-  readonly rests = new Int32Array(AHEAD_MAX)
+  readonly words = new Int32Array(3 * AHEAD_MAX)
   /** Depends on what is prefetched, so that the compiler cannot remove the reads. */
   prefetched = 0
 
   prefetch(count: number): void {
-    const { cells, places } = this
+    const { cells, words } = this
     let sum = 0
     for (let k = 0; k < count; k++) {
-      sum ^= (cells[k] as Int32Array)[places[k] as number] as number
+      sum ^= (cells[k] as Int32Array)[words[3 * k] as number] as number
     }
     this.prefetched = sum
   }
