@@ -52,8 +52,9 @@ function applyEach(index: EventPrefixIndex, holders: Int32Array, events: KvEvent
 }
 
 interface Removal {
-  /** Median nanoseconds per block, also of storing them before. */
+  /** Median nanoseconds per block, also of storing them before; and the mean over the removal of everything. */
   readonly ns: number
+  readonly meanNs: number
   readonly storedNs: number
   /** The longest store, in milliseconds. */
   readonly longestMs: number
@@ -122,7 +123,8 @@ function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Remo
   const storedNs = (1e6 * median(stores)) / chainBlocks
   const longestMs = stores.reduce((longest, ms) => Math.max(longest, ms), 0)
   const left = index.stats().entries
-  return { ns: median(ns), storedNs, longestMs, cpuNs, mostBytes, fullBytes, left }
+  const meanNs = ns.reduce((sum, each) => sum + each, 0) / ns.length
+  return { ns: median(ns), meanNs, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left }
 }
 
 const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b))
@@ -149,11 +151,11 @@ export function randomRemoval(aboutEach: number, chainBlocks: number, areNamed: 
   console.log(`  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}`)
   for (const arrival of ARRIVALS) {
     const removal = measure(arrival, chains)
-    const { ns, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left } = removal
+    const { ns, meanNs, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left } = removal
     const floor = measureFloor(fullBytes)
     const bytesEach = fullBytes / (HOLDERS * blocksEach)
     console.log(
-      `    ${arrival.padEnd(16)} median ${ns.toFixed(0)} ns, CPU ${cpuNs.toFixed(0)} | a random read of ${(fullBytes / 2 ** 20).toFixed(1)} MB: dependent ${floor.dependent.toFixed(0)} ns (${(ns / floor.dependent).toFixed(2)}), independent ${floor.independent.toFixed(1)} | ${bytesEach.toFixed(1)} B per block, at most ${mostBytes.toFixed(0)} per block left, ${left} left | stored ${storedNs.toFixed(0)} ns per block (longest ${longestMs.toFixed(2)} ms)`,
+      `    ${arrival.padEnd(16)} median ${ns.toFixed(0)} ns, mean ${meanNs.toFixed(0)}, CPU ${cpuNs.toFixed(0)} | a random read of ${(fullBytes / 2 ** 20).toFixed(1)} MB: dependent ${floor.dependent.toFixed(0)} ns (${(ns / floor.dependent).toFixed(2)}), independent ${floor.independent.toFixed(1)} | ${bytesEach.toFixed(1)} B per block, at most ${mostBytes.toFixed(0)} per block left, ${left} left | stored ${storedNs.toFixed(0)} ns per block (longest ${longestMs.toFixed(2)} ms)`,
     )
   }
 }

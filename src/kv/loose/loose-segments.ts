@@ -25,6 +25,8 @@ const FULL = 88
 const SPARSE = 32
 const UNITED = 72
 const TIDY = 40
+/** Segments for expected rows are made this much larger, because hashes are not spread evenly. */
+const MARGIN = 1.1
 /** The filter of a segment is rebuilt when this many times its rows have been added. */
 const STALE = 2
 const DEPTH_MAX = 16
@@ -42,6 +44,8 @@ function lastSize(hash: number): number {
   return Math.floor(BUCKETS_LAST * 2 ** (place / (1 << SIZE_BITS)))
 }
 
+const isFull = (rows: number, buckets: number): boolean => 100 * rows >= FULL * ROWS * buckets
+
 /** Number of rows at which a segment shrinks. */
 const floorOf = (buckets: number): number => Math.floor((SPARSE * ROWS * buckets) / 100)
 
@@ -56,6 +60,12 @@ export class LooseSegments {
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
+  /**
+   * Number of rows that the table will soon have, or 0, and that it may have at most: a segment that grows before is
+   * made as large as it will be then, and one that may be split is split while it is small.
+   */
+  expected = 0
+  expectedMost = 0
   readonly #free: number[] = []
   readonly #spare: Int32Array[] = []
   #bytes = 0
@@ -84,7 +94,7 @@ export class LooseSegments {
   add(hash: number, low: number, high: number, word: number): void {
     let number = this.numberOf(hash)
     let buckets = this.buckets[number] as number
-    while (100 * this.liveOf(number) >= FULL * ROWS * buckets) {
+    while (isFull(this.liveOf(number), buckets)) {
       this.#makeSpace(number, hash)
       number = this.numberOf(hash)
       buckets = this.buckets[number] as number
@@ -98,7 +108,7 @@ export class LooseSegments {
 
   /** Whether a segment is sparse enough to shrink. */
   isSparse(number: number): boolean {
-    return (this.surplus[number] as number) <= 0
+    return this.expected === 0 && (this.surplus[number] as number) <= 0
   }
 
   /** The opposite check after a mass removal: whether a segment is full enough to stay. */
@@ -129,14 +139,22 @@ export class LooseSegments {
   #makeSpace(number: number, hash: number): void {
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
-    if (buckets < BUCKETS_LAST || depth === DEPTH_MAX) {
-      const last = lastSize(hash)
-      let next = last >> DOUBLINGS
-      // Sizes are halved with rounding down, so the next size is that of a segment halved fewer times.
-      for (let left = DOUBLINGS; next <= buckets; left--)
-        next = left > 0 ? last >> (left - 1) : 2 * next
-      this.#replace([number], hash, depth, next)
-    } else this.#split(number, hash, depth)
+    const last = lastSize(hash)
+    const share = MARGIN / 2 ** depth
+    const isTooLarge = buckets >= BUCKETS_LAST || isFull(share * this.expectedMost, last)
+    if (isTooLarge && depth < DEPTH_MAX) {
+      this.#split(number, hash, depth)
+      return
+    }
+    let next = last >> DOUBLINGS
+    // Sizes are halved with rounding down, so the next size is that of a segment halved fewer times.
+    for (
+      let left = DOUBLINGS;
+      next <= buckets || (left > 0 && isFull(share * this.expected, next));
+      left--
+    )
+      next = left > 0 ? last >> (left - 1) : 2 * next
+    this.#replace([number], hash, depth, next)
   }
 
   /** Merges two segments that share the first `depth` bits of a hash. */

@@ -68,10 +68,16 @@ export class BlockArena {
     this.marks = new Int32Array((MARK_STRIDE * PAGE_BLOCKS * this.pageCapacity) >> 5)
   }
 
-  /** Releases all memory, if no page is in use and there is much of it. */
+  /**
+   * Releases all memory, if no page is in use and there is much of it. The next page reserves it again: V8 collects
+   * garbage when so large an array is created, which takes milliseconds.
+   */
   clear(): void {
     if (this.#pagesLive > 0 || this.#pageTop < CLEARED_PAGES_MIN) return
-    this.#reserve()
+    this.hashes = new Uint32Array(0)
+    this.words = new Int32Array(0)
+    this.pages = new Int32Array(0)
+    this.marks = new Int32Array(0)
     this.#pageTop = 0
     this.#pageFree = -1
   }
@@ -82,6 +88,11 @@ export class BlockArena {
 
   get pagesLive(): number {
     return this.#pagesLive
+  }
+
+  /** Positions from here on have never been used since all memory was released. */
+  get end(): number {
+    return this.#pageTop << PAGE_BITS
   }
 
   /** Touched memory in bytes. */
@@ -97,6 +108,7 @@ export class BlockArena {
 
   /** Allocates a page for `run`; the caller has checked `pagesAvailable`. */
   take(run: number, index: number): number {
+    if (this.pages.length === 0) this.#reserve()
     const { pages } = this
     let page = this.#pageFree
     if (page >= 0) this.#pageFree = pages[page * PAGE_STRIDE + NEXT] as number

@@ -13,10 +13,14 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
-/** A run with more holders is not dissolved: every block would need a list of all of them. */
+/** A run with more holders (a long one: more than one) is not dissolved: every block would need a list of all of them. */
 const HOLDERS_MAX = 4
-/** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
+/** A longer run is long: a query reads it by pages, but loose blocks one by one. */
 const BLOCKS_MAX = 128
+/** Of a long run at most so many blocks are dissolved at once. */
+const TAIL_MAX = 1 << 12
+/** So many blocks of one holder's runs become loose together. */
+const GATHERED = 256
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
 
@@ -24,8 +28,15 @@ export class RunDissolution {
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #loose: LooseBlocks
-  #hashes = new Uint32Array(128)
+  /** The blocks of the run in progress, after the gathered ones. */
+  #hashes = new Uint32Array(4 * GATHERED)
+  /** Number of blocks that have been taken from their runs and will be loose (`#flush`); and their only holder. */
+  #gathered = 0
+  #holder = 0
   #rest = 0
+  /** Holders that evict in no order, and number of blocks that they had in runs then and that are not yet loose. */
+  readonly #evicting = new Set<number>()
+  #coming = 0
 
   constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks) {
     this.#blocks = blocks
@@ -40,15 +51,72 @@ export class RunDissolution {
 
   stored(blocks: number): void {
     if (this.#rest > 0) this.#rest -= blocks
+    if (this.#coming > 0) this.#expect(-blocks)
   }
 
-  /** Dissolves a run, or makes it dense if it is long or has many holders; returns its number of blocks. */
+  /**
+   * Dissolves a run; of a long one only the last half. If it has too many holders, it becomes dense. Returns the number
+   * of blocks.
+   */
   dissolve(run: number): number {
+    const count = this.#dissolve(run)
+    this.#flush()
+    return count
+  }
+
+  #dissolve(run: number): number {
     const { runs } = this.#blocks
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
     const holders = runs.records[run * RUN_STRIDE + COUNT] as number
-    if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
-    return this.#convert(run, runs.records[run * RUN_STRIDE + START] as number)
+    const length = runs.length(run)
+    const isLong = length > BLOCKS_MAX
+    if (holders > HOLDERS_MAX || (isLong && holders > 1)) return this.#holdings.densify(run)
+    if (!isLong && this.#isSimple(run)) return this.#gather(run)
+    this.#flush()
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    if (!isLong) return this.#convert(run, start)
+    const middle = start + length - Math.min(length >> 1, TAIL_MAX)
+    const count = this.#cutTail(run, Math.min(middle, this.#holdings.firstHole(run)))
+    this.#rest += REST_SHARE * count
+    return count
+  }
+
+  /** Whether one holder has all blocks of a run, and no run branches off it, as is usual for short ones. */
+  #isSimple(run: number): boolean {
+    const { branches, runs } = this.#blocks
+    if (runs.records[run * RUN_STRIDE + COUNT] !== 1) return false
+    const held = runs.holdings(run)[runs.firstHolding(run) + 1] as number
+    return held >= 0 && !branches.isRunBranched(run)
+  }
+
+  /** Takes a simple run's blocks from it; returns their number. */
+  #gather(run: number): number {
+    const { runs } = this.#blocks
+    const holder = runs.holdings(run)[runs.firstHolding(run)] as number
+    const count = runs.length(run)
+    if (this.#gathered > 0 && this.#holder !== holder) this.#flush()
+    this.#read(run, runs.records[run * RUN_STRIDE + START] as number, count)
+    this.#holder = holder
+    this.#gathered += count
+    this.#holdings.dropRun(run)
+    if (this.#gathered >= GATHERED) this.#flush()
+    return count
+  }
+
+  /** Makes the gathered blocks loose. */
+  #flush(): void {
+    const count = this.#gathered
+    if (count === 0) return
+    this.#gathered = 0
+    this.#loose.addNew(this.#hashes, 0, count, this.#holder)
+    this.#rest += REST_SHARE * count
+    this.#dissolved(count)
+  }
+
+  /** Blocks have become loose. */
+  #dissolved(count: number): void {
+    if (this.#coming > 0) this.#expect(-count)
+    this.#rest = Math.min(this.#rest, REST_SHARE * this.#loose.count)
   }
 
   /**
@@ -56,18 +124,25 @@ export class RunDissolution {
    * dissolved, too. Returns the number of blocks from the hole on; 0 if there is no hole.
    */
   dissolveAfterHole(run: number): number {
-    const { reader, runs } = this.#blocks
+    const { runs } = this.#blocks
     if (runs.isFree(run)) return 0
     const record = run * RUN_STRIDE
     if ((runs.records[record + COUNT] as number) > HOLDERS_MAX) return 0
-    const start = runs.records[record + START] as number
     const hole = this.#holdings.firstHole(run)
     if (hole === runs.records[record + END]) return 0
-    if (hole - start < LONG_RUN_MIN) return this.#convert(run, start)
+    return this.#cutTail(run, hole)
+  }
+
+  /** Makes the blocks of a run from an offset on loose, or all if few are left; returns their number. */
+  #cutTail(run: number, from: number): number {
+    const { anchors, reader, runs } = this.#blocks
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    if (from - start < LONG_RUN_MIN) return this.#convert(run, start)
     // Now the end of a holding, which may be named next.
-    const page = runs.records[record + FIRST_PAGE] as number
-    this.#blocks.anchors.add(reader.positionNear(page, hole - 1))
-    return this.#convert(run, hole)
+    anchors.add(
+      reader.positionNear(runs.records[run * RUN_STRIDE + FIRST_PAGE] as number, from - 1),
+    )
+    return this.#convert(run, from)
   }
 
   /** Makes the blocks of a run from an offset on loose; returns their number. */
@@ -81,8 +156,9 @@ export class RunDissolution {
     this.#takeBranches(run, from, count)
     if (from === runs.records[record + START]) {
       this.#holdings.dropRun(run)
-      this.#rest = Math.min(this.#rest + REST_SHARE * count, REST_SHARE * this.#loose.count)
+      this.#rest += REST_SHARE * count
     } else this.#holdings.cutTail(run, from)
+    this.#dissolved(count)
     return count
   }
 
@@ -92,20 +168,49 @@ export class RunDissolution {
     const { list, first, count } = this.#holdings.holders.of(holder)
     // A copy, because the list changes with each dissolved run.
     const runs = list.slice(first, first + count)
-    for (let k = 0; k < runs.length && blocks > 0; k++) blocks -= this.dissolve(runs[k] as number)
+    this.#expectAll(holder, runs)
+    for (let k = 0; k < runs.length && blocks > 0; k++) blocks -= this.#dissolve(runs[k] as number)
+    this.#flush()
   }
 
-  /** Copies the hashes of a run from an offset on. */
+  /** If this is new: a holder evicts in no order, so all these runs will be dissolved. */
+  #expectAll(holder: number, runs: Int32Array): void {
+    if (this.#evicting.has(holder)) return
+    this.#evicting.add(holder)
+    const { runs: store } = this.#blocks
+    let blocks = 0
+    for (const run of runs) {
+      const holders = store.records[run * RUN_STRIDE + COUNT] as number
+      if (holders <= HOLDERS_MAX) blocks += store.length(run)
+    }
+    this.#expect(blocks)
+  }
+
+  #expect(change: number): void {
+    // Runs may have been removed otherwise.
+    this.#coming = Math.max(0, Math.min(this.#coming + change, this.#blocks.count))
+    if (this.#coming === 0) this.#evicting.clear()
+    this.#loose.expect(this.#coming, this.#blocks.count)
+  }
+
+  /** Copies the hashes of a run from an offset on, after the gathered ones. */
   #read(run: number, from: number, count: number): void {
     const { arena, reader, runs } = this.#blocks
-    if (this.#hashes.length < 2 * count) this.#hashes = new Uint32Array(4 * count)
+    const words = 2 * (this.#gathered + count)
+    if (this.#hashes.length < words) {
+      const longer = new Uint32Array(2 * words)
+      longer.set(this.#hashes)
+      this.#hashes = longer
+    }
+    const hashes = this.#hashes
+    const blocks = arena.hashes
     const first = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
     let page = reader.positionNear(first, from) >> PAGE_BITS
     let at = from
-    for (let i = 0; i < count; i++, at++) {
+    for (let k = words - 2 * count; k < words; k += 2, at++) {
       const position = (page << PAGE_BITS) + (at & PAGE_MASK)
-      this.#hashes[2 * i] = arena.hashes[2 * position] as number
-      this.#hashes[2 * i + 1] = arena.hashes[2 * position + 1] as number
+      hashes[k] = blocks[2 * position] as number
+      hashes[k + 1] = blocks[2 * position + 1] as number
       if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
     }
   }
@@ -122,8 +227,11 @@ export class RunDissolution {
       const stop = Math.min(count, this.#holdings.endOf(held, from + i) - from)
       for (; i < stop; i = Math.min(stop, i + AHEAD_MAX)) {
         const to = Math.min(stop, i + AHEAD_MAX)
-        loose.prefetch(this.#hashes, i, to)
-        loose.addOrHold(this.#hashes, i, to, holder)
+        if (k === 0) loose.addNew(this.#hashes, i, to, holder)
+        else {
+          loose.prefetch(this.#hashes, i, to)
+          loose.addOrHold(this.#hashes, i, to, holder)
+        }
       }
       i += 1
     }

@@ -57,8 +57,9 @@ export class RunSearch {
   /** Position of the block if it is the end that the holder's last event left, or -1; the block may be gone. */
   endOf(holder: number, low: number, high: number): number {
     const end = holder < this.#ends.length ? this.#ends.get(holder) - 1 : -1
-    if (end < 0) return -1
-    const { words } = this.#blocks.arena
+    const { arena } = this.#blocks
+    if (end < 0 || end >= arena.end) return -1
+    const { words } = arena
     return words[2 * end] === low && words[2 * end + 1] === high ? end : -1
   }
 
@@ -70,6 +71,7 @@ export class RunSearch {
   /** Whether the block at a position still belongs to its run. */
   isLive(position: number): boolean {
     const { arena, runs } = this.#blocks
+    if (position >= arena.end) return false
     const record = arena.runOf(position) * RUN_STRIDE
     if (record < 0) return false
     const at = arena.offsetOf(position)

@@ -59,6 +59,7 @@ const CLEARED_RUNS_MIN = 256
 
 export class RunStore {
   records: Int32Array
+  readonly #words: number
   readonly #pool = new WordPool()
   /** By run, for runs with very many holdings. */
   readonly #places = new Map<number, HolderPlaces>()
@@ -67,7 +68,8 @@ export class RunStore {
   #live = 0
 
   constructor(runsMax: number) {
-    this.records = new Int32Array(RUN_STRIDE * runsMax)
+    this.#words = RUN_STRIDE * runsMax
+    this.records = new Int32Array(this.#words)
   }
 
   get live(): number {
@@ -87,6 +89,7 @@ export class RunStore {
 
   /** Creates a run without blocks and holders; the caller has checked that there is a page for it. */
   create(isDense: boolean): number {
+    if (this.records.length === 0) this.records = new Int32Array(this.#words)
     const { records } = this
     let run = this.#free
     if (run >= 0) this.#free = records[run * RUN_STRIDE] as number
@@ -105,10 +108,10 @@ export class RunStore {
     return run
   }
 
-  /** Releases all memory, if there is no run and much memory. */
+  /** Releases all memory, if there is no run and much memory; the next run reserves it again (see `BlockArena.clear`). */
   clear(): void {
     if (this.#live > 0 || this.#top < CLEARED_RUNS_MIN) return
-    this.records = new Int32Array(this.records.length)
+    this.records = new Int32Array(0)
     this.#top = 0
     this.#free = -1
   }
