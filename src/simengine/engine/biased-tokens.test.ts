@@ -22,6 +22,11 @@ describe('logit_bias of the simulated engine', () => {
     expect(new Set(said(all)).size).toBe(1)
   })
 
+  it('more biases than a call can have arguments - are obeyed', () => {
+    const all = Object.fromEntries(Array.from({ length: 300_000 }, (_, i) => [200 + i, -100]))
+    expect(new Set(said({ ...all, 7: 100 }, 20))).toEqual(new Set([7]))
+  })
+
   it('values between - change the probability accordingly; other tokens are unaffected', () => {
     const share = (biases: Record<number, number>, id: number) =>
       said(biases, 20_000).filter((token) => token === id).length / 20_000

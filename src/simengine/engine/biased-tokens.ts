@@ -18,7 +18,8 @@ export class BiasedTokens {
 
   constructor(tokens: SimTokens, biases: NonNullable<Sampling['logitBias']>) {
     this.#tokens = tokens
-    const highest = Math.max(0, ...Object.values(biases))
+    // Not as arguments of one call: there may be more than a call can have.
+    const highest = Object.values(biases).reduce((most, bias) => Math.max(most, bias), 0)
     this.#biases = Object.entries(biases).map(
       ([id, bias]) => [Number(id), bias <= -100 ? 0 : Math.exp(bias - highest)] as const,
     )

@@ -21,6 +21,8 @@ export interface RemoteVocabulary {
 
 const TEXTS_MAX = 512
 const TEXT_CHARACTERS_MAX = 16_384
+/** Most names of control tokens in a user's text that are split: the server is asked once for each part. */
+const SPLITS_MAX = 1_024
 const NONE = new Uint8Array(0)
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const encoder = new TextEncoder()
@@ -74,7 +76,7 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
         special: special && literalRanges.length === 0,
         addBos: addBos && ids.length === 0,
       }
-      ids.push(...(await this.#ask(part, wish)).map(({ id }) => id))
+      for (const { id } of await this.#ask(part, wish)) ids.push(id)
     }
     const encoded = Uint32Array.from(ids)
     if (text.length <= TEXT_CHARACTERS_MAX) this.#remember(key, encoded)
@@ -163,11 +165,11 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
     let from = 0
     for (const { at, name, id } of this.#controlIn(text)) {
       if (at < from || touches(literalRanges, at, at + name.length)) continue
-      if (at > from) parts.push(...this.#plain(text.slice(from, at)))
+      if (at > from) for (const part of this.#plain(text.slice(from, at))) parts.push(part)
       parts.push(id)
       from = at + name.length
     }
-    if (from < text.length) parts.push(...this.#plain(text.slice(from)))
+    if (from < text.length) for (const part of this.#plain(text.slice(from))) parts.push(part)
     return parts
   }
 
@@ -179,7 +181,12 @@ export class RemoteTokenizer implements Tokenizer, LostTokens {
   #withoutControl(text: string): readonly string[] {
     const parts: string[] = []
     let from = 0
-    for (const { at } of this.#controlIn(text)) {
+    const found = this.#controlIn(text)
+    if (found.length > SPLITS_MAX) {
+      const reason = `the text has the names of ${found.length} control tokens`
+      throw new BatonError('request.invalid_argument', `${reason}, the limit is ${SPLITS_MAX}`)
+    }
+    for (const { at } of found) {
       if (at < from) continue
       parts.push(text.slice(from, at + 1))
       from = at + 1
