@@ -125,6 +125,36 @@ describe('baton frontend - workers found by their addresses', () => {
   })
 })
 
+describe('baton frontend - a worker that refuses to tell its card', () => {
+  it('static discovery, another secret - /health and /ready name the cause until the worker has the right one', async () => {
+    const port = await freePort()
+    const start = (secret: string) =>
+      startWorker(
+        '',
+        ['--worker-port', String(port)],
+        { BATON_WIRE_SECRET: secret },
+        'static:127.0.0.1:1',
+      )
+    const wrong = await start('two')
+    const { url, printed } = await startFrontend('', [], {
+      BATON_WIRE_SECRET: 'one',
+      BATON_DISCOVERY: `static:127.0.0.1:${port}`,
+    })
+    const health = await healthOf(url)
+    expect(health.message).toContain('different shared secrets')
+    expect(health.warnings.join()).toContain(`127.0.0.1:${port}: the two processes`)
+    const ready = await fetch(`${url}/ready`)
+    expect([ready.status, await ready.text()]).toEqual([503, expect.stringContaining('secrets')])
+    expect(printed()).toContain('different shared secrets')
+    await expect.poll(wrong.printed).toContain('different shared secrets')
+    wrong.process.kill('SIGKILL')
+    await wrong.ended
+    await start('one')
+    await expect.poll(async () => (await healthOf(url)).status).toBe('healthy')
+    expect((await healthOf(url)).warnings).toEqual([])
+  })
+})
+
 describe('baton frontend - a model without workers', () => {
   it('requests - are 503 before the first worker and 404 once the model is forgotten; a request without a model is served', async () => {
     const folder = fleetFolder()

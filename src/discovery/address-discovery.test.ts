@@ -71,7 +71,7 @@ describe('AddressDiscovery', () => {
     const record = new DiscoveryRecord()
     await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
     answers.set(2, null)
-    await record.until('unreadable 127.0.0.1:1')
+    await record.until('unanswered 127.0.0.1:1')
     expect(record.cards.size).toBe(0)
   })
 

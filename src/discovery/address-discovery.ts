@@ -198,6 +198,7 @@ class AddressWatch implements DiscoveryWatch {
     for (const { name } of gone) this.#places.delete(name)
     for (const place of gone) {
       place.stop?.()
+      this.#tellFault(place, null)
       this.#drop(place, 'closed')
       this.#renewals.forget(place.name)
     }
@@ -273,7 +274,7 @@ class AddressWatch implements DiscoveryWatch {
     const card = told === null ? null : { ...checkCard(told), ...place.address }
     place.isUp = true
     place.failures = 0
-    place.fault = null
+    this.#tellFault(place, null)
     if (card === null) return this.#drop(place, 'closed')
     if (place.workerId !== card.workerId) this.#drop(place, 'expired')
     place.workerId = card.workerId
@@ -304,9 +305,9 @@ class AddressWatch implements DiscoveryWatch {
     place.dueAtLook = this.#looks + Math.min(LOOKS_BETWEEN_MAX, looks)
   }
 
-  /** Reported once per failing attempt; the loss of an established connection is not reported yet. */
-  #tellFault(place: Place, why: string): void {
-    if (place.fault !== why) this.#observer.unreadable?.(place.name, why)
+  /** Reported once per reason; the loss of an established connection is not reported yet. */
+  #tellFault(place: Place, why: string | null): void {
+    if (place.fault !== why) this.#observer.unanswered?.(place.name, why)
     place.fault = why
   }
 

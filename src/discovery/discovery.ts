@@ -18,6 +18,11 @@ export interface DiscoveryObserver {
   left(workerId: WorkerId, reason: LeaveReason): void
   /** An entry that cannot be read is ignored and counts as absent. */
   unreadable?(entry: string, why: string): void
+  /**
+   * With a list of addresses: why no worker could be asked for its card at this one. Null: a worker answers now, or the
+   * address is not listed any more.
+   */
+  unanswered?(address: string, why: string | null): void
   /** The discovery service is unavailable; known workers stay in use. */
   discoveryAway?(why: string): void
   discoveryBack?(): void

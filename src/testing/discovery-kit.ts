@@ -50,6 +50,10 @@ export class DiscoveryRecord implements DiscoveryObserver {
     this.#tell(`left ${workerId} ${reason}`)
   }
 
+  unanswered(address: string, why: string | null): void {
+    this.#tell(`${why === null ? 'answered' : 'unanswered'} ${address}`)
+  }
+
   unreadable(entry: string): void {
     this.#tell(`unreadable ${entry}`)
   }

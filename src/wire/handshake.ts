@@ -89,8 +89,9 @@ export class Handshake {
   #onHello(peer: Hello, writer: FrameWriter): void {
     const { side, prove } = this.#options
     if (peer.authRequired && prove === undefined) {
+      // Both sides see this text, so it does not say which of them has the secret.
       throw unauthenticated(
-        'the peer requires a shared secret and this process has none: configure the same secret on both',
+        'only one of the two processes has a shared secret: configure the same secret on both',
       )
     }
     this.#peer = peer
@@ -107,7 +108,7 @@ export class Handshake {
     const { side, nonce, prove } = this.#options
     const peerSide = side === 'initiator' ? 'acceptor' : 'initiator'
     if (prove && !isSame(proof, prove(statement(peerSide, nonce, peer.nonce)))) {
-      throw unauthenticated('the peer does not know the shared secret of this process')
+      throw unauthenticated('the two processes have different shared secrets')
     }
     if (side === 'acceptor') {
       this.#options.admit?.()

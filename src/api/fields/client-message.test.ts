@@ -35,7 +35,7 @@ describe('clientMessage', () => {
 
   it.each([
     'it broke',
-    'no connection to worker 5020005632557109: the peer requires a shared secret',
+    'no connection to worker 5020005632557109: the two processes have different shared secrets',
     'the engine violated the stream contract (usage-mismatch): says 3, streamed 4',
     'version 1.2.3 and 1.2.3.4.5, at 12:30:05',
     'see https://10.0.0.7:4711/a',

@@ -213,6 +213,7 @@ export class FrontendStack {
       left: (workerId, reason) => this.#silent.left(workerId, reason),
       unreadable: (entry, why) =>
         this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
+      unanswered: (address, why) => this.#tellUnanswered(address, why),
       discoveryAway: (why) => {
         registry.discovery.away(why)
         this.#logger.warn({ why }, 'discovery is unreachable; known workers stay in use')
@@ -240,6 +241,13 @@ export class FrontendStack {
     // The router learns of it first, so that requests which the plane fails now are not retried on the same worker.
     this.#frontend.registry.workerLeft(workerId, reason)
     this.planes.workerLeft(workerId, reason)
+  }
+
+  #tellUnanswered(address: string, why: string | null): void {
+    const text = `no worker answers at ${address}: ${why}`
+    const note = why === null ? null : ({ kind: 'unanswered-address', text, why } as const)
+    this.note(`unanswered ${address}`, note)
+    if (why !== null) this.#logger.warn({ address, why }, 'no worker answers at an address')
   }
 
   #tellSilent(workerId: WorkerId, isSilent: boolean): void {

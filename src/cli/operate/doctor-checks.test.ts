@@ -124,6 +124,7 @@ describe('baton doctor, the fleet', () => {
 
   it.each([
     ['silent-worker', 'discovery', 'its way to discovery'],
+    ['unanswered-address', 'discovery', 'name the cause'],
     ['upstream-away', 'upstreams', 'keeps trying'],
     ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
     ['kind-of-another-version', 'fleet', 'logs'],

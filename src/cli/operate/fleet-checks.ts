@@ -34,6 +34,12 @@ function noteFinding({ kind, text }: FleetNote): Finding {
   switch (kind) {
     case 'silent-worker':
       return warning('discovery', text, "the worker's log says why; check its way to discovery")
+    case 'unanswered-address':
+      return warning(
+        'discovery',
+        text,
+        'the logs of that worker and of the frontend name the cause',
+      )
     case 'forwarded-unchanged':
       return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
     case 'upstream-away':

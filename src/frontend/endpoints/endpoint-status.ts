@@ -89,7 +89,10 @@ function discoveryWarnings({ discovery: { fault } }: ModelRegistry): readonly st
 }
 
 function notReadyReason(registry: ModelRegistry): string {
-  return registry.models[0]?.notReadyReason() ?? 'no worker is registered'
+  const known = registry.models[0]?.notReadyReason()
+  if (known !== undefined) return known
+  const why = registry.notes.all.find((note) => note.why !== undefined)?.why
+  return why === undefined ? 'no worker is registered' : `no worker is registered: ${why}`
 }
 
 /** The router's own warnings, and those about workers that the router does not know. */

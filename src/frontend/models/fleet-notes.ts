@@ -1,11 +1,17 @@
 /** Notes about missing parts of the fleet, for the warnings of `/health`, `baton top` and `baton doctor`. */
-export type FleetNoteKind = 'silent-worker' | 'upstream-away' | 'forwarded-unchanged'
+export type FleetNoteKind =
+  | 'silent-worker'
+  | 'unanswered-address'
+  | 'upstream-away'
+  | 'forwarded-unchanged'
 
 export interface FleetNote {
   /** What the advice depends on. */
   readonly kind: FleetNoteKind
-  /** For people. */
+  /** For people who operate the fleet. */
   readonly text: string
+  /** The reason why no model can be served, if no worker is registered. */
+  readonly why?: string
 }
 
 export class FleetNotes {
