@@ -34,6 +34,8 @@ import { answeredQuestion, tokenizerQuestionOf } from './remote-text/tokenizer-q
 import type { TokenizerQuestion } from './remote-text/tokenizer-question.ts'
 import { detectKind } from './kind/upstream-kind.ts'
 import type { FoundKind } from './kind/upstream-kind.ts'
+import { serverIdentity } from './watch/server-identity.ts'
+import type { ServerIdentity } from './watch/server-identity.ts'
 import { upstreamMetrics } from './watch/upstream-metrics.ts'
 import { UpstreamWatch } from './watch/upstream-watch.ts'
 
@@ -64,6 +66,7 @@ export interface UpstreamEngineOptions extends EngineTextOptions {
 }
 
 const START_PAUSE_MS = 500
+const IDENTITY_MS = 10_000
 const NO_EVENTS =
   'publishes no KV events: routing assumes that it caches what it was sent; enable them with --kv-events-config of the engine'
 const NO_READER =
@@ -128,11 +131,16 @@ export class UpstreamEngine implements Engine {
     })
     const said = await this.#untilReady(() => dialect.describe(this.#client, this.#closing.signal))
     const facts = this.#named(said)
+    const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
+      serverIdentity(this.#client, { kind: found.kind, model: facts.model, deadlineMs })
+    const identity = await askIdentity(IDENTITY_MS)
     const { modelPath, text, remote } = await this.#findText(facts, dialect, found.kind)
     this.#throwIfClosed()
     const watch = new UpstreamWatch({
       client: this.#client,
       dialect,
+      identity,
+      askIdentity,
       clock: this.#options.clock,
       everyMs: this.#options.watchMs ?? 1000,
       onLoad: (report) => this.#observer?.load(report),

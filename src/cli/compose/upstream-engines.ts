@@ -67,7 +67,8 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
   const kind = UPSTREAM_KINDS.find((name) => name === engine)
   const named = kind === undefined ? {} : { kind }
   // The supervisor of this process starts it again, and the new process waits for its engine.
-  const onLost = (): void => {
+  const onLost = ({ message }: BatonError): void => {
+    console.error(`baton: the engine at ${engineUrl} is lost: ${message}`)
     process.kill(process.pid, 'SIGTERM')
   }
   if (config.forward && config.isShippedModel) {

@@ -93,7 +93,8 @@ class UpstreamLife {
   #timer: NodeJS.Timeout | null = null
   #isWanted = true
   #isLeaving = false
-  #wasTold = false
+  /** The last reported reason why it is not up; null: it is up, or was not tried. */
+  #told: string | null = null
 
   constructor(spec: UpstreamSpec, options: UpstreamFleetOptions) {
     this.spec = spec
@@ -167,12 +168,13 @@ class UpstreamLife {
       })
       this.#worker = worker
       if (isLost) return
-      this.#wasTold = false
+      this.#told = null
       onEvent({ kind: 'up', spec })
     } catch (thrown) {
-      // Reported once, not at every attempt.
-      if (!this.#wasTold) onEvent({ kind: 'not-up', spec, error: BatonError.from(thrown) })
-      this.#wasTold = true
+      const error = BatonError.from(thrown)
+      // Reported once per reason, not at every attempt.
+      if (this.#told !== error.message) onEvent({ kind: 'not-up', spec, error })
+      this.#told = error.message
       this.#again()
     }
   }
@@ -182,7 +184,7 @@ class UpstreamLife {
     const worker = this.#worker
     this.#worker = null
     if (this.#isWanted) {
-      this.#wasTold = true
+      this.#told = error.message
       this.#options.onEvent({ kind: 'lost', spec: this.spec, error })
     }
     await worker?.stop().catch(() => undefined)

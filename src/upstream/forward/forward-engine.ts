@@ -19,6 +19,8 @@ import { modelEntries } from '../client/model-list.ts'
 import { createDialect } from '../dialects/dialect-table.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
 import { detectKind } from '../kind/upstream-kind.ts'
+import { serverIdentity } from '../watch/server-identity.ts'
+import type { ServerIdentity } from '../watch/server-identity.ts'
 import { upstreamMetrics } from '../watch/upstream-metrics.ts'
 import { UpstreamWatch } from '../watch/upstream-watch.ts'
 import { ForwardSlots } from './forward-slots.ts'
@@ -83,10 +85,15 @@ export class ForwardEngine implements Engine {
     // Needed only for its questions about the server.
     const dialect = await createDialect(kind, { mode: 'agg', clock })
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
+    const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
+      serverIdentity(client, { kind, model: name, deadlineMs })
+    const identity = await askIdentity(ASK_MS)
     this.#watch = new UpstreamWatch({
       client,
       clock,
       dialect,
+      identity,
+      askIdentity,
       everyMs: watchMs,
       onLoad: (report) => this.#observer?.load(report),
       onUnavailable: (error) => this.#observer?.unavailable?.(error),

@@ -5,6 +5,7 @@ import type { BatonError } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
 import { UpstreamClient } from '../client/upstream-client.ts'
 import { parseUpstreamUrl } from '../client/upstream-url.ts'
+import { serverIdentity } from './server-identity.ts'
 import { UpstreamWatch } from './upstream-watch.ts'
 
 const open: { close(): unknown }[] = []
@@ -80,6 +81,65 @@ async function silentServer(callsMax?: number): Promise<Silent> {
   }
   return silent
 }
+
+/** A server whose description is what `says` has; it answers everything else with 200. */
+async function describedServer(says: { models: object[]; props?: object }) {
+  let asked = 0
+  const server = await fakeServer(({ path }) => {
+    if (path === '/v1/models') asked += 1
+    const body = JSON.stringify(path === '/props' ? says.props : { data: says.models })
+    return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  })
+  const client = new UpstreamClient({ url: parseUpstreamUrl(server.url), clock: osClock })
+  const kind = says.props === undefined ? 'openai' : 'llama-server'
+  const askIdentity = (deadlineMs: number) =>
+    serverIdentity(client, { kind, model: 'm', deadlineMs })
+  const lost: string[] = []
+  const watch = new UpstreamWatch({
+    client,
+    dialect: {},
+    identity: await askIdentity(400),
+    askIdentity,
+    clock: osClock,
+    everyMs: 1,
+    onLoad: () => undefined,
+    onUnavailable: () => undefined,
+    onLost: ({ message }) => lost.push(message),
+  })
+  open.push(watch, client, server)
+  watch.start()
+  return { lost, asked: () => asked }
+}
+
+describe('UpstreamWatch - another server at the address', () => {
+  const props = { chat_template: 't', model_path: '/m' }
+  it.each([
+    ['another context', { models: [{ id: 'm', max_model_len: 8 }] }, 'max_model_len'],
+    ['another model', { models: [{ id: 'n', max_model_len: 4 }] }, 'id'],
+    ['another file', { props: { ...props, model_path: '/n' } }, 'model_path'],
+    ['another template', { props: { ...props, chat_template: 'u' } }, 'chat_template'],
+  ])('%s - it is lost, although every check was answered', async (_, change, field) => {
+    const says = {
+      models: [{ id: 'm', max_model_len: 4 }] as object[],
+      ...('props' in change ? { props: props as object } : {}),
+    }
+    const { lost } = await describedServer(says)
+    Object.assign(says, change)
+    await until('lost', () => lost.length > 0)
+    expect(lost).toEqual([expect.stringMatching(`another server .* differs in ${field}\\b`)])
+  })
+
+  it('other entries of its list, the time of an entry, no list - it stays', async () => {
+    const says = { models: [{ id: 'm', created: 1 }] as object[] }
+    const { lost, asked } = await describedServer(says)
+    for (const models of [[{ id: 'a' }, { id: 'm', created: 2 }], []]) {
+      says.models = models
+      const before = asked()
+      await until('3 more questions', () => asked() > before + 3)
+    }
+    expect(lost).toEqual([])
+  })
+})
 
 describe('UpstreamWatch', () => {
   it('a server that answers no health check - is lost after the third', async () => {

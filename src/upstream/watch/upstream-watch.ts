@@ -1,5 +1,5 @@
 /**
- * Checks a server at intervals: its load, and whether it is still there.
+ * Checks a server at intervals: its load, and whether it is still there and still the same.
  *
  * A single missed answer of a busy server does not count, nor does one while the server continues to answer
  * requests, or when nothing was asked because too much is in flight. After several consecutive misses the server
@@ -13,10 +13,15 @@ import type { LoadReport } from '../../kv/index.ts'
 import { fetchWhole } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { Dialect } from '../dialects/dialect.ts'
+import { changedNames } from './server-identity.ts'
+import type { ServerIdentity } from './server-identity.ts'
 
 interface UpstreamWatchOptions {
   readonly client: UpstreamClient
   readonly dialect: Pick<Dialect, 'load'>
+  /** What the server reported about itself at the start, and the question for it now; absent or null: it does not tell. */
+  readonly identity?: ServerIdentity | null
+  readonly askIdentity?: (deadlineMs: number) => Promise<ServerIdentity | null>
   readonly clock: Clock
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
@@ -33,6 +38,8 @@ interface UpstreamWatchOptions {
 
 const FAILURES_MAX = 3
 const DEADLINE_MS = 5000
+/** Checks between two questions for the server's identity. */
+const IDENTITY_EVERY = 5
 
 export class UpstreamWatch {
   readonly #options: UpstreamWatchOptions
@@ -42,6 +49,7 @@ export class UpstreamWatch {
   /** The client's counter at the end of the last check. */
   #heard = 0
   #isClosed = false
+  #looks = 0
   #loads: readonly LoadReport[] = []
 
   constructor(options: UpstreamWatchOptions) {
@@ -72,7 +80,9 @@ export class UpstreamWatch {
     try {
       const loads = (await dialect.load?.(client, deadlineMs)) ?? null
       if (loads === null) await this.#askHealth(deadlineMs)
+      const replaced = await this.#isReplaced(deadlineMs)
       if (this.#isClosed) return
+      if (replaced !== null) return this.#lose(replaced)
       this.#answered()
       this.#loads = loads ?? []
       for (const load of this.#loads) onLoad(load)
@@ -96,14 +106,32 @@ export class UpstreamWatch {
   #failed(error: BatonError): void {
     this.#failures += 1
     if (this.#failures < FAILURES_MAX) return
-    const { client, onLost, onUnavailable } = this.#options
+    const { client, onUnavailable } = this.#options
     if (client.runs === 0) {
-      this.close()
-      onLost(error)
+      this.#lose(error)
     } else if (!this.#isUnavailable) {
       this.#isUnavailable = true
       onUnavailable(error)
     }
+  }
+
+  #lose(error: BatonError): void {
+    this.close()
+    this.#options.onLost(error)
+  }
+
+  /** After a missed answer, and from time to time, because a server may be replaced between two checks. */
+  async #isReplaced(deadlineMs: number): Promise<BatonError | null> {
+    const { identity, askIdentity } = this.#options
+    const isDue = this.#failures > 0 || ++this.#looks % IDENTITY_EVERY === 0
+    if (!isDue || identity === undefined || identity === null) return null
+    const now = (await askIdentity?.(deadlineMs)) ?? null
+    const changed = now === null ? [] : changedNames(identity, now)
+    if (changed.length === 0) return null
+    return new BatonError(
+      'backend.worker_unavailable',
+      `another server answers at this address: it differs in ${changed.join(', ')}`,
+    )
   }
 
   /** True when the server is alive although it has not answered. */
