@@ -13,12 +13,10 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
-/** A run with more holders (a long one: more than one) is not dissolved: every block would need a list of all of them. */
+/** A run with more holders is not dissolved: every block would need a list of all of them. */
 const HOLDERS_MAX = 4
-/** A longer run is long: a query reads it by pages, but loose blocks one by one. */
+/** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
 const BLOCKS_MAX = 128
-/** Of a long run at most so many blocks are dissolved at once. */
-const TAIL_MAX = 1 << 12
 /** So many blocks of one holder's runs become loose together. */
 const GATHERED = 256
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
@@ -54,10 +52,7 @@ export class RunDissolution {
     if (this.#coming > 0) this.#expect(-blocks)
   }
 
-  /**
-   * Dissolves a run; of a long one only the last half. If it has too many holders, it becomes dense. Returns the number
-   * of blocks.
-   */
+  /** Dissolves a run, or makes it dense if it is long or has many holders; returns its number of blocks. */
   dissolve(run: number): number {
     const count = this.#dissolve(run)
     this.#flush()
@@ -68,17 +63,10 @@ export class RunDissolution {
     const { runs } = this.#blocks
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
     const holders = runs.records[run * RUN_STRIDE + COUNT] as number
-    const length = runs.length(run)
-    const isLong = length > BLOCKS_MAX
-    if (holders > HOLDERS_MAX || (isLong && holders > 1)) return this.#holdings.densify(run)
-    if (!isLong && this.#isSimple(run)) return this.#gather(run)
+    if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
+    if (this.#isSimple(run)) return this.#gather(run)
     this.#flush()
-    const start = runs.records[run * RUN_STRIDE + START] as number
-    if (!isLong) return this.#convert(run, start)
-    const middle = start + length - Math.min(length >> 1, TAIL_MAX)
-    const count = this.#cutTail(run, Math.min(middle, this.#holdings.firstHole(run)))
-    this.#rest += REST_SHARE * count
-    return count
+    return this.#convert(run, runs.records[run * RUN_STRIDE + START] as number)
   }
 
   /** Whether one holder has all blocks of a run, and no run branches off it, as is usual for short ones. */
@@ -124,25 +112,18 @@ export class RunDissolution {
    * dissolved, too. Returns the number of blocks from the hole on; 0 if there is no hole.
    */
   dissolveAfterHole(run: number): number {
-    const { runs } = this.#blocks
+    const { reader, runs } = this.#blocks
     if (runs.isFree(run)) return 0
     const record = run * RUN_STRIDE
     if ((runs.records[record + COUNT] as number) > HOLDERS_MAX) return 0
     const hole = this.#holdings.firstHole(run)
     if (hole === runs.records[record + END]) return 0
-    return this.#cutTail(run, hole)
-  }
-
-  /** Makes the blocks of a run from an offset on loose, or all if few are left; returns their number. */
-  #cutTail(run: number, from: number): number {
-    const { anchors, reader, runs } = this.#blocks
-    const start = runs.records[run * RUN_STRIDE + START] as number
-    if (from - start < LONG_RUN_MIN) return this.#convert(run, start)
+    const start = runs.records[record + START] as number
+    if (hole - start < LONG_RUN_MIN) return this.#convert(run, start)
     // Now the end of a holding, which may be named next.
-    anchors.add(
-      reader.positionNear(runs.records[run * RUN_STRIDE + FIRST_PAGE] as number, from - 1),
-    )
-    return this.#convert(run, from)
+    const page = runs.records[record + FIRST_PAGE] as number
+    this.#blocks.anchors.add(reader.positionNear(page, hole - 1))
+    return this.#convert(run, hole)
   }
 
   /** Makes the blocks of a run from an offset on loose; returns their number. */
