@@ -61,6 +61,15 @@ describe('environment errors', () => {
   })
 
   it.each([
+    ['cannot be created', '/proc/baton/files', 'ENOENT'],
+    ['is a file', PLAIN, 'is not a folder'],
+  ])('--files-dir %s - the error names the path', async (_, path, why) => {
+    const { exitCode, printed } = await runBaton([...serve, '--files-dir', path])
+    expect(exitCode).toBe(2)
+    expect(printed).toMatch(new RegExp(`^baton: --files-dir ${path} cannot be used: [^\n]*${why}`))
+  })
+
+  it.each([
     ['is not there', tlsArgs('x', tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: ENOENT'],
     ['is a folder', tlsArgs(folder, tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: EISDIR'],
     ['is no PEM', tlsArgs(PLAIN, tls('fleet.key'), tls('fleet-ca.pem')), 'expected a PEM file'],

@@ -13,6 +13,7 @@ export {
   keepRequestsYoung,
   youngGenerationBytes,
 } from './heap-flags.ts'
+export { makeFolders } from './make-folders.ts'
 export { isLoopback } from './loopback.ts'
 export { osClock } from './os-clock.ts'
 export { osRandom } from './os-random.ts'

@@ -2,9 +2,10 @@
  * The user's questions of earlier conversations, for the arrow keys. They are kept in a file that only the user
  * can read.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { makeFolders } from '../../os/index.ts'
 
 const LINES_MAX = 500
 
@@ -25,7 +26,7 @@ export function readHistory(file = historyFile()): string[] {
 /** A history that cannot be written is ignored, so that the conversation does not fail. */
 export function writeHistory(newestFirst: readonly string[], file = historyFile()): void {
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    makeFolders(dirname(file))
     const lines = newestFirst.slice(0, LINES_MAX).toReversed()
     writeFileSync(file, lines.map((line) => `${line}\n`).join(''), { mode: 0o600 })
   } catch {

@@ -88,6 +88,8 @@ describe('simSettings - refused in one line with the name of the argument', () =
   ])('%j', (flags, line) => {
     expect(() => simOf(flags)).toThrow(line)
     expect(() => simOf(flags)).toThrow(/^[^\n]+$/)
+    // The place is named once.
+    expect(() => simOf(flags)).not.toThrow(/--sim-args.*--sim-args/)
   })
 
   it.each(['[1]', '- 1\n', 'just text'])('a file that contains %j', (content) => {

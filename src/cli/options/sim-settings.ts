@@ -31,10 +31,9 @@ const FLAGGED: Readonly<Partial<Record<OptionKey, string>>> = {
 export function simSettings(given: readonly ResolvedOption[]): MockEngineOptions {
   const valueOf = (key: OptionKey): unknown => given.find(({ option }) => option.key === key)?.value
   const written = valueOf('simArgs') as string | null
+  const read = written === null ? null : readSimArgs(written)
   const args = new Map<string, unknown>(
-    Object.entries(
-      written === null ? OWN_DEFAULTS : checked(written, () => flatMockArgs(readSimArgs(written))),
-    ),
+    Object.entries(read === null ? OWN_DEFAULTS : checked(written, () => flatMockArgs(read))),
   )
   for (const { option, value, source } of given) {
     const name = FLAGGED[option.key as OptionKey]

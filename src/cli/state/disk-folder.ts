@@ -5,7 +5,7 @@
  * A lease is a file that is created only if it does not exist. It names its holder, who renews its modification
  * time while alive.
  */
-import { accessSync, constants, createReadStream, mkdirSync } from 'node:fs'
+import { accessSync, constants, createReadStream } from 'node:fs'
 import {
   appendFile,
   open,
@@ -22,6 +22,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { BatchFolder } from '../../frontend/index.ts'
+import { makeFolders } from '../../os/index.ts'
 
 const PIECE_BYTES = 64 * 1024
 const LEASE_MS = 30_000
@@ -41,11 +42,11 @@ export class DiskFolder implements BatchFolder {
   /** Throws `config.invalid` when the folder cannot be created or written. */
   static open(path: string, instance: string): DiskFolder {
     try {
-      mkdirSync(path, { recursive: true, mode: 0o700 })
+      makeFolders(path)
       accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
       return new DiskFolder(path, instance)
     } catch (cause) {
-      const text = `--files-dir ${path} cannot be used: ${String(cause)}`
+      const text = `--files-dir ${path} cannot be used: ${(cause as Error).message}`
       throw new BatonError('config.invalid', text, { cause })
     }
   }
