@@ -63,11 +63,16 @@ export interface ModelRouter {
   close(): void
 }
 
+/** Routers are told apart by a random number below this. */
+const ROUTER_IDS = 2 ** 48
+
 export function createModelRouter(options: ModelRouterOptions): ModelRouter {
   const { plane, clock, random } = options
   const config = completeRouterConfig(options.config)
   const ring = new DecisionRing(config.explainRecords)
   const hasher = new PromptHasher()
+  // Chosen when it is needed: a router without peers makes the same random choices as before.
+  let self: number | null = null
   const { hasPeers, listens = hasPeers, onPeerNews } = options
   const createPool = (pool: PeerPool, next?: KvRouter): WorkerRouter =>
     new WorkerRouter({
@@ -99,6 +104,11 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
       ...(onPeerNews && {
         onSession: (sessionId, target, idleMs) =>
           onPeerNews({ kind: 'session', pool, sessionId, target, idleMs }),
+        onFlow: (flow) => {
+          if (listens?.() === false) return
+          self ??= Math.floor(random.next() * ROUTER_IDS)
+          onPeerNews({ kind: 'flow', pool, from: self, ...flow })
+        },
       }),
     })
   const decode = createPool('decode')
@@ -127,6 +137,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     learn: (news) => {
       const pool = news.pool === 'prefill' ? prefill : decode
       if (news.kind === 'session') pool.learnSession(news.sessionId, news.target, news.idleMs)
+      else if (news.kind === 'flow') pool.learnFlow(news)
       else if (news.kind !== 'routed') pool.router.peers.learn(news)
       else pool.router.learnRouted(news.workerId, news.dpRank, Uint32Array.from(news.sequence))
     },

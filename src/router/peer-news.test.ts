@@ -134,6 +134,7 @@ describe('routers of several frontends - prompts that are not computed yet', () 
 
 describe('parsePeerNews', () => {
   const session = { kind: 'session', pool: 'decode', sessionId: 's', target: null, idleMs: 1 }
+  const flow = { kind: 'flow', pool: 'decode', from: 7, arrived: 3, gone: 2, ended: 1 }
   const routed = {
     kind: 'routed',
     pool: 'prefill',
@@ -161,6 +162,7 @@ describe('parsePeerNews', () => {
     { ...session, target: { workerId: '1', dpRank: null } },
     routed,
     { ...routed, sequence: Array.from({ length: 4096 }, () => 0xffff_ffff) },
+    flow,
   ])('%j - is believed', (news) => expect(parsePeerNews(news)).toEqual(news))
 
   it.each([
@@ -183,6 +185,9 @@ describe('parsePeerNews', () => {
     { ...sent, kind: 'ended', served: { ...served, stepMs: -1 } },
     { ...sent, kind: 'ended', served: [] },
     { ...routed, dpRank: -1 },
+    { ...flow, from: 'a' },
+    { ...flow, arrived: -1 },
+    { ...flow, ended: 0.5 },
     { ...routed, sequence: [1] },
     { ...routed, sequence: [1, 2 ** 32] },
     { ...routed, sequence: Array.from({ length: 4098 }, () => 0) },

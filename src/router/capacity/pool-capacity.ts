@@ -17,7 +17,6 @@ export interface PoolCapacityOptions {
 
 export class PoolCapacity {
   readonly #table: RankTable
-  readonly #engineQueue: number | null
   readonly #listeners: (() => void)[] = []
   /** Decides which ranks take no more requests. */
   readonly judge: RankJudge
@@ -25,14 +24,13 @@ export class PoolCapacity {
   readonly underWay = new LegsUnderWay()
   /** Number of requests queued for this pool; set by the owner of the queue. */
   waitingOutside: () => number = () => 0
-  /** Requests of other routers that have ended, in total, as far as they tell; set by whoever hears them. */
-  othersEnded: () => number = () => 0
+  /** Requests that have ended and whose prompts a prefill worker had computed. */
+  handedOverEnded = 0
   #version = 0
   #ended = 0
 
   constructor({ table, busy, engineQueue }: PoolCapacityOptions) {
     this.#table = table
-    this.#engineQueue = engineQueue
     this.judge = new RankJudge({ table, busy, engineQueue, onChanged: () => this.grew() })
   }
 
@@ -53,8 +51,9 @@ export class PoolCapacity {
   }
 
   /** A request of the pool has ended; `grew` must follow. */
-  ended(): void {
+  ended(wasHandedOver: boolean): void {
     this.#ended++
+    if (wasHandedOver) this.handedOverEnded++
   }
 
   /** A counter that changes with every change of load or fleet. */
@@ -86,13 +85,13 @@ export class PoolCapacity {
 
   /** How many more requests the workers take; Infinity if one of them has no limit. */
   get freePlaces(): number {
-    if (this.#engineQueue === null) return Infinity
+    if (this.judge.engineQueue === Infinity) return Infinity
     let free = 0
     for (const slot of this.#table.live) {
       if (this.isFull(slot)) continue
       const places = this.#table.maxSequences[slot] as number
       if (places === 0) return Infinity
-      free += Math.max(0, places + this.#engineQueue - this.#table.requestsOf(slot))
+      free += Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))
     }
     return free
   }
@@ -115,9 +114,10 @@ export class PoolCapacity {
     return sent
   }
 
-  /** True if at least half of the requests inside the workers are from this router. */
-  get hasMostInside(): boolean {
-    return this.sentInside >= this.othersInside
+  /** True if this router, one of so many, has its share of the requests inside the workers. */
+  hasShareInside(routers: number): boolean {
+    const { sentInside, othersInside } = this
+    return routers * sentInside >= sentInside + othersInside
   }
 
   /** Requests of this router that are queued inside the workers. */

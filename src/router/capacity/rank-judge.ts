@@ -16,17 +16,29 @@ export interface RankJudgeOptions {
   readonly onChanged: () => void
 }
 
+export interface QueueDemand {
+  /** Requests that may be queued inside each worker for now; null: as configured. */
+  readonly queueMax: number | null
+  /** Requests wait, and may exceed the limit on ranks where others have more than their share. */
+  readonly hasWaited: boolean
+  /** Number of routers that send to the workers; at least 2, as one may not be known. */
+  readonly routers: number
+}
+
+const NO_DEMAND: QueueDemand = { queueMax: null, hasWaited: false, routers: 2 }
+
 export class RankJudge {
   readonly #options: RankJudgeOptions
   #busy: BusyThresholds
   #bound: EngineQueueBound | null
-  #isAwaited = false
+  #own = NO_DEMAND
+  #ahead = NO_DEMAND
 
   constructor(options: RankJudgeOptions) {
     const { busy, engineQueue } = options
     this.#options = options
     this.#busy = busy
-    this.#bound = engineQueue === null ? null : { requests: engineQueue, advantage: 0 }
+    this.#bound = engineQueue === null ? null : { requests: engineQueue, advantage: 0, routers: 2 }
   }
 
   get busy(): BusyThresholds {
@@ -47,27 +59,30 @@ export class RankJudge {
     return this.#busy
   }
 
-  /**
-   * Temporarily limits the requests queued inside each worker to `max` (null: as configured). `hasWaited`: this
-   * router has queued requests and may exceed the limit on ranks where others have most places. With a lower limit the
-   * excess is larger, because others may not have lowered theirs: a quarter of the places can be kept against them.
-   */
-  boundEngineQueue(max: number | null, hasWaited: boolean): void {
-    const { engineQueue } = this.#options
-    const before = this.#bound
-    if (engineQueue === null || before === null) return
-    const requests = Math.min(engineQueue, max ?? Infinity)
-    const advantage = hasWaited || this.#isAwaited ? 3 * engineQueue - 2 * requests : 0
-    if (before.requests === requests && before.advantage === advantage) return
-    this.#bound = { requests, advantage }
-    this.#judgeAll()
+  /** How many requests may be queued inside a worker now; Infinity: no limit. */
+  get engineQueue(): number {
+    return this.#bound?.requests ?? Infinity
   }
 
-  /** Requests of the previous leg are queued for this pool. */
-  setAwaited(isAwaited: boolean): void {
-    if (this.#isAwaited === isAwaited) return
-    this.#isAwaited = isAwaited
-    this.boundEngineQueue(this.#bound?.requests ?? null, false)
+  /**
+   * The demand of this router's requests, or, with `isAhead`, of those that are still queued for the previous leg: both
+   * limit the requests queued inside each worker, and if either waits, ranks where others have most places may be filled
+   * further.
+   */
+  setDemand(demand: QueueDemand, isAhead = false): void {
+    const { engineQueue } = this.#options
+    if (engineQueue === null) return
+    if (isAhead) this.#ahead = demand
+    else this.#own = demand
+    const [own, ahead] = [this.#own, this.#ahead]
+    const bound = {
+      requests: Math.min(engineQueue, own.queueMax ?? Infinity, ahead.queueMax ?? Infinity),
+      advantage: own.hasWaited || ahead.hasWaited ? engineQueue : 0,
+      routers: Math.max(own.routers, ahead.routers),
+    }
+    if (this.#bound !== null && isSame(this.#bound, bound)) return
+    this.#bound = bound
+    this.#judgeAll()
   }
 
   #judgeAll(): void {
@@ -75,4 +90,8 @@ export class RankJudge {
     for (const slot of table.live) this.judge(slot)
     onChanged()
   }
+}
+
+function isSame(a: EngineQueueBound, b: EngineQueueBound): boolean {
+  return a.requests === b.requests && a.advantage === b.advantage && a.routers === b.routers
 }

@@ -95,7 +95,6 @@ export class KvRouter implements FleetObserver {
     this.#forecast.onRescaled = () => this.#rows.writeAll()
     const { busy, engineQueue } = config
     this.capacity = new PoolCapacity({ table: this.#table, busy, engineQueue })
-    this.capacity.othersEnded = () => this.peers.endedCount
     this.#blocks = new BlockUnit(config.blockSize)
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(
@@ -245,6 +244,7 @@ export class KvRouter implements FleetObserver {
     }
     booking.endsAtFirst = selection.phase === 'prefill'
     booking.handsOver = booking.endsAtFirst && selection.isEmbedding !== true
+    booking.wasHandedOver = selection.phase === 'decode'
     if (booking.handsOver) this.capacity.underWay.sent()
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
@@ -306,7 +306,7 @@ export class KvRouter implements FleetObserver {
   /** What is counted for the whole pool, also when the rank has left. */
   #ended(booking: Booking, nowMs: number): void {
     if (booking.handsOver) this.capacity.underWay.ended(nowMs - booking.sentMs)
-    this.capacity.ended()
+    this.capacity.ended(booking.wasHandedOver)
   }
 
   /** The worker did not respond: exclude it for `forMs` milliseconds, or until its next load report. */

@@ -15,6 +15,7 @@ import type {
   RoutingHints,
 } from '../../request/index.ts'
 import { Admission } from '../queue/admission.ts'
+import type { Flow, ToldFlow } from '../queue/flow-meter.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { legQueued } from './leg-queued.ts'
 import { pinOf } from '../decide/pin.ts'
@@ -35,6 +36,8 @@ export interface WorkerRouterOptions {
   readonly next?: KvRouter
   /** A session was bound, used again after a while, or (null) unbound; for other frontends. */
   readonly onSession?: (sessionId: string, target: Pin | null, idleMs: number) => void
+  /** How many requests have arrived, were sent and have ended; for other frontends. */
+  readonly onFlow?: (flow: Flow) => void
 }
 
 const NO_HANDLE: RequestHandle = { cancel: () => undefined }
@@ -51,7 +54,12 @@ export class WorkerRouter implements RequestService {
     this.router = router
     this.#plane = plane
     this.#clock = clock
-    this.#admission = new Admission(router, clock, options.next ?? null)
+    this.#admission = new Admission({
+      router,
+      clock,
+      next: options.next ?? null,
+      tellFlow: options.onFlow,
+    })
     const { onSession } = options
     this.#sessions = new SessionAffinity(router.config.session, onSession)
   }
@@ -127,6 +135,10 @@ export class WorkerRouter implements RequestService {
 
   learnSession(sessionId: string, target: Pin | null, idleMs: number): void {
     this.#sessions.learn(sessionId, target, idleMs, this.#clock.nowMs())
+  }
+
+  learnFlow(flow: ToldFlow): void {
+    this.#admission.learnFlow(flow)
   }
 
   tellSessions(): void {

@@ -77,6 +77,8 @@ export class Booking implements InFlight {
   endsAtFirst = false
   /** A decode leg follows. */
   handsOver = false
+  /** Its prompt was computed by a prefill worker. */
+  wasHandedOver = false
   /**
    * For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step, and the
    * standard deviation of that.

@@ -1,7 +1,7 @@
 /**
  * Messages to the routers of the same model in other frontends, so that they decide alike: which worker a session is
  * bound to, which blocks a worker without KV events will cache because a prompt was just sent to it, which requests were
- * sent and have not ended, and how fast they were served.
+ * sent and have not ended, how fast they were served, and how many requests arrive and end.
  *
  * Plain JSON. KV events are not included: workers send them to every frontend themselves. Load reports come from workers
  * as well, but later than these messages.
@@ -61,7 +61,18 @@ export interface PromptNews {
   readonly served?: ServedSeen
 }
 
-export type PeerNews = SessionNews | RoutedNews | PromptNews
+/** How many requests have arrived, were sent and have ended at a frontend since its last message; see `FlowMeter`. */
+export interface FlowNews {
+  readonly kind: 'flow'
+  readonly pool: PeerPool
+  /** A number that the frontend has chosen at random. */
+  readonly from: number
+  readonly arrived: number
+  readonly gone: number
+  readonly ended: number
+}
+
+export type PeerNews = SessionNews | RoutedNews | PromptNews | FlowNews
 
 /** A session id and its tenant; longer ones are not shared. */
 const SESSION_ID_MAX = 512
@@ -85,6 +96,7 @@ export function parsePeerNews(value: unknown): PeerNews | null {
   const isNews =
     (value['kind'] === 'session' && isSession(value)) ||
     (value['kind'] === 'routed' && isRouted(value)) ||
+    (value['kind'] === 'flow' && isFlow(value)) ||
     (PROMPT_KINDS.has(value['kind']) && isPrompt(value))
   return isNews ? (value as unknown as PeerNews) : null
 }
@@ -101,6 +113,10 @@ function isRouted({ workerId, dpRank, sequence }: Record<string, unknown>): bool
   if (!isWorkerId(workerId) || !isCount(dpRank) || !Array.isArray(sequence)) return false
   if (sequence.length % 2 !== 0 || sequence.length > 2 * BLOCKS_TOLD_MAX) return false
   return sequence.every((word) => isCount(word) && word <= 0xffff_ffff)
+}
+
+function isFlow({ from, arrived, gone, ended }: Record<string, unknown>): boolean {
+  return isCount(from) && isCount(arrived) && isCount(gone) && isCount(ended)
 }
 
 function isPrompt(value: Record<string, unknown>): boolean {

@@ -65,8 +65,6 @@ export interface PeerRequestsOptions {
 }
 
 export class PeerRequests {
-  /** Requests that other frontends said have ended. */
-  endedCount = 0
   readonly #options: PeerRequestsOptions
   /** In order of arrival; removed entries are dropped when they reach the front. */
   #prompts: PeerPrompt[] = []
@@ -179,7 +177,6 @@ export class PeerRequests {
   }
 
   #ended(slot: number, told: ToldPrompt, nowMs: number): void {
-    this.endedCount++
     const list = this.#running[slot] ?? []
     const { promptTokens, uncachedTokens } = told
     const at = list.findIndex(

@@ -37,12 +37,14 @@ const BATCHES_AHEAD = 2
 export interface EngineQueueBound {
   readonly requests: number
   readonly advantage: number
+  /** Number of routers that send to the worker; at least 2. */
+  readonly routers: number
 }
 
 export function isRankFull(bound: EngineQueueBound, demand: RankDemand): boolean {
   const { reportedQueued, sentSinceReport, maxSequences, maxBatchedTokens } = demand
   const requests = Math.max(demand.requests, demand.reportedRequests + sentSinceReport)
-  const queue = bound.requests + bound.advantage * needOf(demand.requests, requests)
+  const queue = bound.requests + bound.advantage * needOf(bound.routers * demand.requests, requests)
   if (maxSequences !== null && requests >= maxSequences + queue) return true
   if (reportedQueued > 0 && reportedQueued + sentSinceReport >= queue) return true
   return (
@@ -52,7 +54,7 @@ export function isRankFull(bound: EngineQueueBound, demand: RankDemand): boolean
   )
 }
 
-/** From 0 (at least half of the requests are its own) to 1 (none is). */
-function needOf(own: number, all: number): number {
-  return all <= 2 * own ? 0 : (all - 2 * own) / all
+/** From 0 (the router has its share of the requests) to 1 (it has none); `fair`: if all had as many as it has. */
+function needOf(fair: number, all: number): number {
+  return all <= fair ? 0 : (all - fair) / all
 }

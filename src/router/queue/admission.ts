@@ -14,11 +14,21 @@ import type { ClassQueue, QueueEntry } from './class-queue.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
 import { pinOf } from '../decide/pin.ts'
+import type { Flow, ToldFlow } from './flow-meter.ts'
 import { OverloadLimit } from './overload-limit.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import { PoolRoom } from './pool-room.ts'
 import { hasBegun, hasConstraint } from './request-constraints.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+
+export interface AdmissionOptions {
+  readonly router: KvRouter
+  readonly clock: Clock
+  /** The pool of the following leg. */
+  readonly next?: KvRouter | null
+  /** Tells the other frontends what arrived here and what was done. */
+  readonly tellFlow?: ((flow: Flow) => void) | undefined
+}
 
 interface AdmissionWaiter {
   onGo(queuedMs: number): void
@@ -55,7 +65,7 @@ export class Admission {
   #recheck: Timer | null = null
   readonly #overload: OverloadLimit
 
-  constructor(router: KvRouter, clock: Clock, next: KvRouter | null = null) {
+  constructor({ router, clock, next = null, tellFlow }: AdmissionOptions) {
     this.#router = router
     this.#clock = clock
     const { overloadWaitMs } = router.config.deadlines
@@ -64,12 +74,18 @@ export class Admission {
       next: next?.capacity ?? null,
       overloadWaitMs,
       queued: () => this.#queue.requests,
+      tellFlow,
     })
     this.#room = new PoolRoom(router, clock, next)
     next?.capacity.onGrowth(() => this.#drain())
     router.capacity.waitingOutside = () => this.#queue.requests
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
     router.capacity.onGrowth(() => this.#drain())
+  }
+
+  /** What arrived at another frontend, and what was done there. */
+  learnFlow(flow: ToldFlow): void {
+    this.#overload.heard(flow, this.#clock.nowMs())
   }
 
   get waiting(): { requests: number; promptTokens: number } {

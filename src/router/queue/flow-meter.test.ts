@@ -109,26 +109,73 @@ describe('FlowMeter', () => {
       expect(meter.isOverloaded(nowMs)).toBe(false)
     }
   })
+})
 
-  it('requests of another router came first - its completions count by the share of requests inside the workers', () => {
-    for (const [insideShare, isOverloaded] of [
-      [0.5, false],
-      [0.1, true],
-    ] as const) {
-      let othersEnded = 0
-      const meter = new FlowMeter({
-        othersEnded: () => othersEnded,
-        insideShare: () => insideShare,
-      })
-      // A burst, then each client that got its answer from the other router sends here or there.
-      for (let i = 0; i < 50; i++) meter.arrived(0)
-      let seen = false
-      for (let nowMs = 0; nowMs < 6000; nowMs += 100) {
-        othersEnded++
-        if (nowMs % 200 === 0) meter.arrived(nowMs)
-        seen ||= meter.isOverloaded(nowMs)
-      }
-      expect(seen).toBe(isOverloaded)
+/** Routers of one pool; each hears what the others tell. */
+function routersOf(count: number) {
+  const ended = Array.from({ length: count }, () => 0)
+  let nowMs = 0
+  const meters: FlowMeter[] = ended.map(
+    (_, own) =>
+      new FlowMeter({
+        ended: () => ended[own] ?? 0,
+        tell: (flow) => {
+          for (const [index, meter] of meters.entries()) {
+            if (index !== own) meter.heard({ from: own, ...flow }, nowMs)
+          }
+        },
+      }),
+  )
+  const at = (ms: number): void => {
+    nowMs = ms
+    for (const meter of meters) meter.isOverloaded(ms)
+  }
+  return { ended, meters, at }
+}
+
+describe('FlowMeter - several routers', () => {
+  it('only requests of one end, and their clients send the next ones to all - no overload', () => {
+    const { ended, meters, at } = routersOf(2)
+    for (let i = 0; i < 50; i++) meters[i % 2]?.arrived(0)
+    for (let nowMs = 0; nowMs < 6000; nowMs += 100) {
+      ended[0]! += 1
+      at(nowMs)
+      meters[(nowMs / 100) % 2]?.arrived(nowMs)
+      expect(meters.map((meter) => meter.isOverloaded(nowMs))).toEqual([false, false])
     }
+  })
+
+  it('one sends as many as arrive there, because the others refuse theirs - overload for all', () => {
+    const { meters, at } = routersOf(4)
+    for (let nowMs = 0; nowMs < 3000; nowMs += 100) {
+      at(nowMs)
+      for (const meter of meters) meter.arrived(nowMs)
+      // Of two places that become free it gets one; the others get the second one in turn.
+      meters[0]?.gone(nowMs)
+      meters[1 + ((nowMs / 100) % 3)]?.gone(nowMs)
+    }
+    expect(meters.map((meter) => meter.isOverloaded(3000))).toEqual([true, true, true, true])
+  })
+
+  it('overload that another one causes - none where less than the own share arrives', () => {
+    const { meters, at } = routersOf(2)
+    for (let nowMs = 0; nowMs < 3000; nowMs += 100) {
+      at(nowMs)
+      for (let i = 0; i < 10; i++) meters[0]?.arrived(nowMs)
+      meters[0]?.gone(nowMs)
+      if (nowMs % 300 === 0) meters[1]?.arrived(nowMs)
+      if (nowMs % 600 === 0) meters[1]?.gone(nowMs)
+    }
+    expect(meters.map((meter) => meter.isOverloaded(3000))).toEqual([true, false])
+  })
+
+  it('counts the routers that have requests', () => {
+    const { meters, at } = routersOf(3)
+    meters[0]?.arrived(0)
+    meters[1]?.arrived(0)
+    at(200)
+    expect(meters.map((meter) => meter.routers(200))).toEqual([2, 2, 3])
+    at(9000)
+    expect(meters.map((meter) => meter.routers(9000))).toEqual([1, 1, 1])
   })
 })

@@ -7,6 +7,10 @@
  * window is as long as it takes for a few requests to arrive: a pool that serves one request per second is overloaded
  * by two.
  *
+ * Several routers that share the workers tell each other what arrives, starts and ends, and each judges the sum. By its
+ * own requests alone, one whose requests came later on all workers would seem overloaded, and one that takes the places of
+ * those that refuse would not.
+ *
  * Overload ends when arrivals no longer exceed completions. While requests wait, this must be true for several
  * windows: at twice the capacity it is often true by chance for one, and until the overload was noticed again the
  * queue would grow without its limit.
@@ -22,46 +26,60 @@ const EXCESS = 1.2
 const CALM_WINDOWS = 5
 /** Fewer arrivals in a window are not significant. */
 const ARRIVALS_MIN = 4
+/** How often the others are told: much less than a span, so that a burst is within the same spans for all routers. */
+const TELL_MS = 100
+/** Routers that have told something within this time share the workers. */
+const ROUTER_MS = 3000
+const ROUTERS_MAX = 256
+
+/** Requests of a router within some time. */
+export interface Flow {
+  readonly arrived: number
+  readonly gone: number
+  readonly ended: number
+}
+
+/** What another router tells. */
+export interface ToldFlow extends Flow {
+  /** The router, by a number of its own. */
+  readonly from: number
+}
 
 interface Span {
   arrived: number
   gone: number
   ended: number
-  /** Own share of all that ended: as many as are expected of the own requests inside the workers. */
-  due: number
+  /** The same of the other routers, as far as they tell. */
+  readonly others: { arrived: number; gone: number; ended: number }
 }
 
-/** What the meter reads of its pool. */
+/** What the meter reads of its pool, and whom it tells. */
 export interface FlowSources {
   /** Requests of this router that have ended, in total. */
   readonly ended: () => number
   /** Requests that are queued now. */
   readonly waiting: () => number
-  /** Requests of other routers that have ended, in total, as far as they tell. */
-  readonly othersEnded: () => number
-  /** Share of the requests inside the workers that are from this router. */
-  readonly insideShare: () => number
+  /** Tells the other routers what has come since the last time. */
+  readonly tell: (flow: Flow) => void
 }
 
-const NO_SOURCES: FlowSources = {
-  ended: () => 0,
-  waiting: () => 0,
-  othersEnded: () => 0,
-  insideShare: () => 1,
-}
+const NO_SOURCES: FlowSources = { ended: () => 0, waiting: () => 0, tell: () => undefined }
 
 export class FlowMeter {
   #index = -1
-  #now: Span = { arrived: 0, gone: 0, ended: 0, due: 0 }
+  #now: Span = newSpan()
   /** Newest first. */
   #past: Span[] = []
   #isOverloaded = false
-  /** Number of spans over which the rate is measured. */
+  /** Number of spans over which the own rate is measured. */
   #spans = EXCESS_WINDOWS
   readonly #sources: FlowSources
-  /** Values of `ended` and `othersEnded` at the start of this span. */
+  /** Value of `ended` when it was last read. */
   #endedBefore = 0
-  #othersEndedBefore = 0
+  #untold = noFlow()
+  #toldMs = -Infinity
+  /** When each of the other routers has last told something. */
+  readonly #heardMs = new Map<number, number>()
 
   constructor(sources: Partial<FlowSources> = {}) {
     this.#sources = { ...NO_SOURCES, ...sources }
@@ -70,62 +88,90 @@ export class FlowMeter {
   arrived(nowMs: number): void {
     this.#turn(nowMs)
     this.#now.arrived++
+    this.#untold.arrived++
   }
 
   gone(nowMs: number): void {
     this.#turn(nowMs)
     this.#now.gone++
+    this.#untold.gone++
   }
 
+  /** Another router has told its requests. */
+  heard({ from, arrived, gone, ended }: ToldFlow, nowMs: number): void {
+    this.#turn(nowMs)
+    if (this.#heardMs.has(from) || this.#heardMs.size < ROUTERS_MAX) this.#heardMs.set(from, nowMs)
+    const { others } = this.#now
+    others.arrived += arrived
+    others.gone += gone
+    others.ended += ended
+  }
+
+  /** Number of routers that have requests, including this one. */
+  routers(nowMs: number): number {
+    this.#turn(nowMs)
+    return 1 + this.#heardMs.size
+  }
+
+  /** More requests arrive than the workers start, and at this router more than its share of what they start. */
   isOverloaded(nowMs: number): boolean {
     this.#turn(nowMs)
-    return this.#isOverloaded
+    return this.#isOverloaded && this.#hasShare()
   }
 
   /** Requests sent per millisecond; null: not known yet. */
   rate(nowMs: number): number | null {
     this.#turn(nowMs)
     const spans = Math.min(this.#spans, this.#past.length)
-    const done = doneIn(this.#sum(0, spans))
+    const done = doneIn(this.#own(0, spans))
     return done === 0 ? null : done / (spans * SPAN_MS)
   }
 
-  /** Arrivals per request sent. */
+  /** Arrivals per request sent, at all routers. */
   excess(nowMs: number): number {
     this.#turn(nowMs)
-    const sum = this.#sum(0, this.#spans)
+    const sum = this.#all(0, this.#spans)
     return sum.arrived / Math.max(doneIn(sum), 1)
   }
 
   #turn(nowMs: number): void {
+    if (nowMs - this.#toldMs >= TELL_MS) this.#tell(nowMs)
     const index = Math.floor(nowMs / SPAN_MS)
     if (index === this.#index) return
-    this.#countEnded()
     if (this.#index !== -1) {
+      this.#countEnded()
       this.#past.unshift(this.#now)
       const skipped = Math.min(index - this.#index - 1, SPANS_MAX)
-      for (let i = 0; i < skipped; i++)
-        this.#past.unshift({ arrived: 0, gone: 0, ended: 0, due: 0 })
+      for (let i = 0; i < skipped; i++) this.#past.unshift(newSpan())
     }
     this.#past.length = Math.min(this.#past.length, SPANS_MAX)
-    this.#now = { arrived: 0, gone: 0, ended: 0, due: 0 }
+    this.#now = newSpan()
     this.#index = index
+    for (const [from, heardMs] of this.#heardMs) {
+      if (nowMs - heardMs > ROUTER_MS) this.#heardMs.delete(from)
+    }
     this.#judge()
   }
 
   #countEnded(): void {
-    const { ended, othersEnded, insideShare } = this.#sources
-    const own = ended() - this.#endedBefore
-    const others = othersEnded() - this.#othersEndedBefore
-    this.#endedBefore += own
-    this.#othersEndedBefore += others
-    this.#now.ended = own
-    this.#now.due = others === 0 ? 0 : (own + others) * insideShare()
+    const ended = this.#sources.ended() - this.#endedBefore
+    this.#endedBefore += ended
+    this.#now.ended += ended
+    this.#untold.ended += ended
+  }
+
+  #tell(nowMs: number): void {
+    this.#countEnded()
+    this.#toldMs = nowMs
+    const { arrived, gone, ended } = this.#untold
+    if (arrived + gone + ended === 0) return
+    this.#sources.tell(this.#untold)
+    this.#untold = noFlow()
   }
 
   #judge(): void {
-    const window = this.#window()
-    this.#spans = EXCESS_WINDOWS * (window ?? 1)
+    this.#spans = EXCESS_WINDOWS * (this.#window((span) => span.arrived) ?? 1)
+    const window = this.#window((span) => span.arrived + span.others.arrived)
     const was = this.#isOverloaded
     this.#isOverloaded = false
     if (window === null || this.#past.length < EXCESS_WINDOWS * window) return
@@ -135,9 +181,15 @@ export class FlowMeter {
     this.#isOverloaded = was || this.#hasExcess(window)
   }
 
+  #hasShare(): boolean {
+    if (this.#heardMs.size === 0) return true
+    const { arrived } = this.#own(0, this.#spans)
+    return arrived > doneIn(this.#all(0, this.#spans)) / (1 + this.#heardMs.size)
+  }
+
   /** Whether the newest arrivals do not exceed completions, however many came before. */
   #isCalm(spans: number): boolean {
-    const newest = this.#sum(0, spans)
+    const newest = this.#all(0, spans)
     return newest.arrived <= doneIn(newest)
   }
 
@@ -154,48 +206,49 @@ export class FlowMeter {
 
   #hasExcessInAll(spans: number): boolean {
     for (let from = 0; from < EXCESS_WINDOWS * spans; from += spans) {
-      if (!isExcess(this.#sum(from, from + spans))) return false
+      if (!isExcess(this.#all(from, from + spans))) return false
     }
-    return !this.#isPassedOver(2 * spans)
-  }
-
-  /**
-   * Where another router's requests came first on all workers, only these end for a while, and their clients may send the
-   * next ones here. That is no excess as long as no more arrive than are due.
-   */
-  #isPassedOver(spans: number): boolean {
-    const { arrived, due } = this.#sum(0, spans)
-    return arrived <= EXCESS * due + 1
+    return true
   }
 
   /** The number of spans with enough arrivals to be significant. */
-  #window(): number | null {
+  #window(arrivedIn: (span: Span) => number): number | null {
     for (let spans = 1, arrived = 0; EXCESS_WINDOWS * spans <= SPANS_MAX; spans++) {
       const span = this.#past[spans - 1]
       if (span === undefined) return null
-      arrived += span.arrived
+      arrived += arrivedIn(span)
       if (arrived >= ARRIVALS_MIN) return spans
     }
     return null
   }
 
-  #sum(from: number, to: number): Span {
-    const sum = { arrived: 0, gone: 0, ended: 0, due: 0 }
-    for (const { arrived, gone, ended, due } of this.#past.slice(from, to)) {
-      sum.arrived += arrived
-      sum.gone += gone
-      sum.ended += ended
-      sum.due += due
-    }
-    return sum
+  #own(from: number, to: number): Flow {
+    return sumOf(this.#past.slice(from, to))
+  }
+
+  #all(from: number, to: number): Flow {
+    return sumOf(this.#past.slice(from, to).flatMap((span) => [span, span.others]))
   }
 }
 
-function isExcess(span: Span): boolean {
-  return span.arrived > EXCESS * doneIn(span) + 1
+const noFlow = () => ({ arrived: 0, gone: 0, ended: 0 })
+const newSpan = (): Span => ({ ...noFlow(), others: noFlow() })
+
+function sumOf(flows: readonly Flow[]): Flow {
+  const sum = noFlow()
+  for (const { arrived, gone, ended } of flows) {
+    sum.arrived += arrived
+    sum.gone += gone
+    sum.ended += ended
+  }
+  return sum
+}
+
+function isExcess(flow: Flow): boolean {
+  return flow.arrived > EXCESS * doneIn(flow) + 1
 }
 
 /** If several frontends have sent more than the workers can run, completions are the true rate. */
-function doneIn({ gone, ended }: Span): number {
+function doneIn({ gone, ended }: Flow): number {
   return Math.max(gone, ended)
 }

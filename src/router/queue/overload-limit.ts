@@ -4,7 +4,9 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { PoolCapacity } from '../capacity/pool-capacity.ts'
+import type { QueueDemand } from '../capacity/rank-judge.ts'
 import { FlowMeter } from './flow-meter.ts'
+import type { Flow, ToldFlow } from './flow-meter.ts'
 
 const RETRY_MS_DEFAULT = 1000
 const RETRY_MS_MAX = 30_000
@@ -25,6 +27,8 @@ export interface OverloadLimitOptions {
   readonly overloadWaitMs: number
   /** Number of requests that are queued now. */
   readonly queued: () => number
+  /** Tells the other frontends what arrived here and what was done. */
+  readonly tellFlow?: ((flow: Flow) => void) | undefined
 }
 
 export class OverloadLimit {
@@ -33,15 +37,17 @@ export class OverloadLimit {
   /** Wait of the last request that was sent, and since when none has been sent. */
   #lastWaitMs = 0
   #stillSinceMs = 0
+  /** The last call of `boundEngines` has changed the limits of the workers. */
+  #isBounding = false
 
   constructor(options: OverloadLimitOptions) {
     this.#options = options
-    const { capacity, queued } = options
+    const { capacity, next, queued, tellFlow } = options
     this.#flow = new FlowMeter({
-      ended: () => capacity.endedCount,
+      // A client sends its next request when the last leg has ended, however far the prefills are.
+      ended: () => next?.handedOverEnded ?? capacity.endedCount,
       waiting: queued,
-      othersEnded: () => capacity.othersEnded(),
-      insideShare: () => this.#insideShare(),
+      ...(tellFlow && { tell: tellFlow }),
     })
   }
 
@@ -49,9 +55,15 @@ export class OverloadLimit {
     this.#flow.arrived(nowMs)
   }
 
+  /** What arrived at another frontend, and what was done there. */
+  heard(flow: ToldFlow, nowMs: number): void {
+    this.#flow.heard(flow, nowMs)
+  }
+
   /** A request was sent without having been queued. */
   sentAtOnce(nowMs: number): void {
     this.#flow.gone(nowMs)
+    if (this.#isBounding) this.boundEngines(nowMs)
   }
 
   /** A queued request was sent. */
@@ -85,11 +97,19 @@ export class OverloadLimit {
   boundEngines(nowMs: number): void {
     const { capacity, next } = this.#options
     const work = this.#work(nowMs) ?? this.#workOfLongWait(nowMs)
-    const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(capacity.rankCount, 1)
-    const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
     const hasWaited = this.#hasWaited(nowMs, WAITED_MS)
-    next?.judge.setAwaited(hasWaited)
-    capacity.judge.boundEngineQueue(max, hasWaited)
+    const routers = this.#routers(nowMs)
+    this.#isBounding = work !== null || hasWaited
+    const demandOn = ({ rankCount }: PoolCapacity): QueueDemand => {
+      const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(rankCount, 1)
+      return {
+        queueMax: work === null ? null : Math.max(Math.ceil(perRank), 1),
+        hasWaited,
+        routers,
+      }
+    }
+    next?.judge.setDemand(demandOn(next), true)
+    capacity.judge.setDemand(demandOn(capacity))
   }
 
   /** The refusal of a request beyond `limit`, the present line. */
@@ -118,14 +138,6 @@ export class OverloadLimit {
     return capacity.waitingInside + there
   }
 
-  /** Share of the requests inside the workers that are from here: of both legs, as prefills wait for places in decode. */
-  #insideShare(): number {
-    const { capacity, next } = this.#options
-    const sent = capacity.sentInside + (next?.sentInside ?? 0)
-    const others = capacity.othersInside + (next?.othersInside ?? 0)
-    return sent / Math.max(sent + others, 1)
-  }
-
   /** Under overload: the number of requests that start within `overloadWaitMs`, including those queued inside workers. */
   #work(nowMs: number): number | null {
     const { overloadWaitMs } = this.#options
@@ -137,7 +149,14 @@ export class OverloadLimit {
   #workOfLongWait(nowMs: number): number | null {
     const { overloadWaitMs, capacity } = this.#options
     if (overloadWaitMs === 0 || !this.#hasWaited(nowMs, LONG_WAITS * overloadWaitMs)) return null
-    return capacity.hasMostInside ? this.#startedWithin(overloadWaitMs, nowMs) : null
+    return capacity.hasShareInside(this.#routers(nowMs))
+      ? this.#startedWithin(overloadWaitMs, nowMs)
+      : null
+  }
+
+  /** At least 2, as another one may not be known. */
+  #routers(nowMs: number): number {
+    return Math.max(this.#flow.routers(nowMs), 2)
   }
 
   #startedWithin(waitMs: number, nowMs: number): number {
