@@ -125,6 +125,31 @@ describe('baton frontend - workers found by their addresses', () => {
   })
 })
 
+describe('baton frontend - another worker at the address of the only one', () => {
+  it('static discovery, another context - it serves at once, not after --model-forget-seconds', async () => {
+    const port = String(await freePort())
+    const start = (context: string) =>
+      startWorker(
+        '',
+        ['--worker-port', port, '--context-length', context],
+        {},
+        'static:127.0.0.1:1',
+      )
+    const first = await start('512')
+    const forever = ['--model-forget-seconds', '3600']
+    const where = { BATON_DISCOVERY: `static:127.0.0.1:${port}` }
+    const { url } = await startFrontend('', forever, where)
+    await expect.poll(async () => (await healthOf(url)).status).toBe('healthy')
+    first.process.kill('SIGKILL')
+    await first.ended
+    const second = await start('256')
+    await expect
+      .poll(async () => (await healthOf(url)).models[0]?.workers.map(({ pid }) => pid))
+      .toEqual([second.process.pid])
+    expect((await complete(url)).status).toBe(200)
+  })
+})
+
 describe('baton frontend - a worker that refuses to tell its card', () => {
   it('static discovery, another secret - /health and /ready name the cause until the worker has the right one', async () => {
     const port = await freePort()

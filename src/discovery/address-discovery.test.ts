@@ -61,7 +61,7 @@ describe('AddressDiscovery', () => {
     await discoveryOver(answers, () => Promise.resolve(addresses)).watch(record)
     answers.set(1, sampleCard(9))
     await record.until('joined 9')
-    expect(record.told.slice(0, 3)).toEqual(['joined 1', 'left 1 expired', 'joined 9'])
+    expect(record.told.slice(0, 3)).toEqual(['joined 1', 'left 1 replaced', 'joined 9'])
     addresses = []
     await record.until('left 9 closed')
   })

@@ -9,7 +9,7 @@ import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
 import { checkCard } from './card-file.ts'
 import type { HostPort } from './host-port.ts'
-import type { Discovery, DiscoveryObserver, DiscoveryWatch } from './discovery.ts'
+import type { Discovery, DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery.ts'
 import { FleetDiff } from './fleet-diff.ts'
 import { leaseOf } from './lease.ts'
 import { Renewals } from './renewals.ts'
@@ -276,7 +276,7 @@ class AddressWatch implements DiscoveryWatch {
     place.failures = 0
     this.#tellFault(place, null)
     if (card === null) return this.#drop(place, 'closed')
-    if (place.workerId !== card.workerId) this.#drop(place, 'expired')
+    if (place.workerId !== card.workerId) this.#drop(place, 'replaced')
     place.workerId = card.workerId
     if (this.#gathered === null) return this.#diff.seen(card)
     if (this.#gathered.size === 0) setTimeout(() => this.#tellGathered(), GATHER_MS).unref()
@@ -311,7 +311,7 @@ class AddressWatch implements DiscoveryWatch {
     place.fault = why
   }
 
-  #drop(place: Place, reason: 'closed' | 'expired'): void {
+  #drop(place: Place, reason: LeaveReason): void {
     const { workerId } = place
     if (workerId === null) return
     place.workerId = null

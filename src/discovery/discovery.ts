@@ -10,7 +10,8 @@ import type { BatonError, WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
 
-export type LeaveReason = 'closed' | 'expired' | 'process-died'
+/** `replaced`: another worker has its address now. */
+export type LeaveReason = 'closed' | 'expired' | 'process-died' | 'replaced'
 
 export interface DiscoveryObserver {
   /** Also called when the card of a known worker has changed. */

@@ -111,10 +111,11 @@ export class ModelRegistry implements FleetObserver {
     model.router.fleet.workerLeft(workerId, reason)
     this.#observer({ kind: 'workerLeft', workerId, model: model.name, reason })
     if (model.cards.length > 0) return
-    // A worker that left in order frees its place at once. One that died may come back soon, so workers that
-    // differ from it wait.
+    // A worker that left in order, or whose address another has, frees its place at once. One that died may come
+    // back soon, so workers that differ from it wait.
     const isReplaced = model.refused.length > 0 || this.#hasOtherWorkers(model)
-    if (wasServing && reason === 'closed' && isReplaced) this.#forget(model)
+    const isFinal = reason === 'closed' || reason === 'replaced'
+    if (wasServing && isFinal && isReplaced) this.#forget(model)
     else this.#forgetLater(model)
   }
 
