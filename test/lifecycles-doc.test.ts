@@ -54,6 +54,7 @@ const leaveReasons: Record<LeaveReason, true> = {
   closed: true,
   expired: true,
   'process-died': true,
+  replaced: true,
 }
 
 describe('docs/lifecycles.md - matches the code', () => {
