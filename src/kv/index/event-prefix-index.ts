@@ -132,10 +132,10 @@ export class EventPrefixIndex implements PrefixIndex {
   #settle(): void {
     const { count, holders, hashes, pairs } = this.#waiting
     if (count === 0) return
-    this.#waiting.count = 0
     // Names first, so that the reads of all rows overlap, too.
     if (this.#names.count > 0) this.#names.takeEach(holders, hashes, 0, count, TIER_BIT.device)
     const device = this.#device
+    const scansBefore = device.scans
     if (count > 1) device.lookAhead.touch(hashes, 0, count)
     for (let i = 0; i < count; i++) {
       const holder = holders[i] as number
@@ -143,6 +143,7 @@ export class EventPrefixIndex implements PrefixIndex {
       if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
       device.remove(holder, pairs[i] as Uint32Array, false)
     }
+    this.#waiting.clear(device.scans > scansBefore)
   }
 
   /**

@@ -15,11 +15,21 @@ export class WaitingRemovals {
   readonly pairs = Array.from({ length: AHEAD_MAX }, (_, i) =>
     this.hashes.subarray(2 * i, 2 * i + 2),
   )
-  /** Number of blocks that wait. */
+  /** Number of blocks that wait, and that may. */
   count = 0
+  #countMax = 1
 
   get isFull(): boolean {
-    return this.count === AHEAD_MAX
+    return this.count >= this.#countMax
+  }
+
+  /**
+   * The blocks have been removed. `isSearched`: some had to be searched for, which takes long, so that the next ones do
+   * not wait for each other.
+   */
+  clear(isSearched: boolean): void {
+    this.count = 0
+    this.#countMax = isSearched ? 1 : Math.min(AHEAD_MAX, 2 * this.#countMax)
   }
 
   /** Adds a holder's block; there is space. */
