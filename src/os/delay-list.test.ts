@@ -18,6 +18,16 @@ describe('timers of long delays', () => {
     vi.useRealTimers()
   })
 
+  it.each([2 ** 31, 2 ** 31 + 0.5, 1e300])(
+    '%d ms, more than Node can wait - does not fire at once',
+    (delayMs) => {
+      const timer = after(delayMs, 'late')
+      vi.advanceTimersByTime(1_000_000)
+      expect(fired).toEqual([])
+      timer.cancel()
+    },
+  )
+
   it('one after the other - each fires after its own delay, in their order', () => {
     after(5000, 'first')
     vi.advanceTimersByTime(1000)

@@ -7,6 +7,9 @@
  */
 import type { Timer } from '../base/index.ts'
 
+/** Node fires timers with a longer delay (25 days) at once. */
+export const DELAY_MS_MAX = 2 ** 31 - 1
+
 export class DelayList {
   readonly delayMs: number
   readonly #nowMs: () => number
@@ -56,7 +59,7 @@ export class DelayList {
     const first = this.#first
     if (first === null || this.#isFiring) return
     const leftMs = Math.max(1, Math.ceil(first.dueMs - this.#nowMs()))
-    this.#timer = setTimeout(() => this.#fire(), leftMs)
+    this.#timer = setTimeout(() => this.#fire(), Math.min(leftMs, DELAY_MS_MAX))
   }
 
   #fire(): void {

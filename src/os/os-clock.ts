@@ -2,7 +2,7 @@
  * The operating system's clock in the form that pure rooms use.
  */
 import type { Clock, Timer } from '../base/index.ts'
-import { DelayList } from './delay-list.ts'
+import { DELAY_MS_MAX, DelayList } from './delay-list.ts'
 
 /** A timer for short delays and for delays without a list: an object with one field and without a closure. */
 class OsTimer implements Timer {
@@ -42,7 +42,8 @@ export function createOsClock(): Clock {
     epochMs: () => Date.now(),
     after: (delayMs: number, fire: () => void): Timer => {
       const list = delayMs >= LISTED_MS_MIN && Number.isInteger(delayMs) ? listOf(delayMs) : null
-      return list === null ? new OsTimer(setTimeout(fire, delayMs)) : list.add(fire)
+      if (list !== null) return list.add(fire)
+      return new OsTimer(setTimeout(fire, Math.min(delayMs, DELAY_MS_MAX)))
     },
   }
 }
