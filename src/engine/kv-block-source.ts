@@ -16,15 +16,16 @@ export interface KvBlockSource {
 
   /**
    * Pins the blocks that cover `tokenIds` without its last token (which decode computes itself), as far as they are
-   * held without a gap. The last block may be partial. `salt` separates tenants, as in the block hash.
+   * held without a gap. The last block may be partial. `salt` separates tenants, and `loraName` the KV of an
+   * adapter from that of the model, as in the block hash.
    */
-  pin(tokenIds: Uint32Array, salt?: string): KvPin
+  pin(tokenIds: Uint32Array, salt?: string, loraName?: string): KvPin
 
   /**
    * The keys of the first `tokenCount` tokens of this prompt. If present, an offer with other keys is refused before
    * anything is pulled, so that nobody can store blocks under the keys of another prompt.
    */
-  keysOf?(tokenIds: Uint32Array, tokenCount: number, salt?: string): Uint32Array
+  keysOf?(tokenIds: Uint32Array, tokenCount: number, salt?: string, loraName?: string): Uint32Array
 
   /** The indexes of the given keys that are not held; nothing is pinned. */
   missing(blockKeys: Uint32Array): number[]

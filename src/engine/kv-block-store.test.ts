@@ -57,12 +57,13 @@ describe('KvBlockStore', () => {
     expect(store.pinnedBytes).toBe(0)
   })
 
-  it('pin - stops at the first block that is not held; another salt holds nothing', () => {
+  it('pin - stops at the first block that is not held; another salt or adapter holds nothing', () => {
     const { store } = createStore()
     fill(store, tokensOf(9))
     const longer = store.pin(Uint32Array.of(...tokensOf(8), 70, 71, 72, 73, 74))
     expect(longer.tokenCount).toBe(8)
     expect(store.pin(tokensOf(9), 'tenant').tokenCount).toBe(0)
+    expect(store.pin(tokensOf(9), undefined, 'adapter').tokenCount).toBe(0)
     expect(store.pin(new Uint32Array(0)).tokenCount).toBe(0)
     expect(store.pin(tokensOf(1)).blockKeys).toHaveLength(0)
   })

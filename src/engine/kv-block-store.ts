@@ -125,8 +125,8 @@ export class KvBlockStore implements KvBlockSource {
     return held.length
   }
 
-  keysOf(tokenIds: Uint32Array, tokenCount: number, salt?: string): Uint32Array {
-    return promptBlocks(tokenIds, tokenCount, this.blockTokens, salt).keys
+  keysOf(tokenIds: Uint32Array, tokenCount: number, salt?: string, loraName?: string): Uint32Array {
+    return promptBlocks(tokenIds, tokenCount, this.blockTokens, salt, loraName).keys
   }
 
   missing(blockKeys: Uint32Array): number[] {
@@ -137,9 +137,9 @@ export class KvBlockStore implements KvBlockSource {
     return indexes
   }
 
-  pin(tokenIds: Uint32Array, salt?: string): KvPin {
+  pin(tokenIds: Uint32Array, salt?: string, loraName?: string): KvPin {
     const count = Math.max(0, tokenIds.length - 1)
-    const { keys } = promptBlocks(tokenIds, count, this.blockTokens, salt)
+    const { keys } = promptBlocks(tokenIds, count, this.blockTokens, salt, loraName)
     const held = this.#prefix(keys)
     let tokenCount = 0
     let kvBytes = 0

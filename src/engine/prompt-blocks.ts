@@ -15,11 +15,15 @@ export function promptBlocks(
   tokenCount: number,
   blockTokens: number,
   salt?: string,
+  loraName?: string,
 ): PromptBlocks {
   const covered = tokenIds.subarray(0, tokenCount)
   const fullBlocks = Math.floor(tokenCount / blockTokens)
   const blockCount = Math.ceil(tokenCount / blockTokens)
-  const names = salt === undefined ? {} : { salt }
+  const names = {
+    ...(salt === undefined ? {} : { salt }),
+    ...(loraName === undefined ? {} : { loraName }),
+  }
   const keys = new Uint32Array(blockCount * 2)
   keys.set(hashSequence(covered, blockTokens, names))
   if (blockCount > fullBlocks) {

@@ -85,7 +85,7 @@ export class KvHandOff {
     const tokenCount = tokenIds.length - 1
     if (server?.grown === undefined || tokenCount < 1) return null
     if (source?.keysOf === undefined || source.bytesPerToken === undefined) return null
-    const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt)
+    const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt, routing.loraName)
     const kvBytes = tokenCount * source.bytesPerToken
     const pin = this.#pin(source, request)
     const hold = new GrowingHold({ tokenCount, blockKeys, kvBytes }, pin)
@@ -115,7 +115,7 @@ export class KvHandOff {
    * an offer or a connection, where an exception would leave places taken or break the streams of others.
    */
   #pin(source: KvBlockSource, { tokenIds, routing }: GenerateRequest): KvPin {
-    const pin = source.pin(tokenIds, routing.cacheSalt)
+    const pin = source.pin(tokenIds, routing.cacheSalt, routing.loraName)
     return {
       tokenCount: pin.tokenCount,
       blockKeys: pin.blockKeys,
@@ -307,7 +307,8 @@ function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequ
       blockCount: blockKeys.length / 2,
     })
   }
-  const expected = source.keysOf?.(request.tokenIds, tokenCount, request.routing.cacheSalt)
+  const { cacheSalt, loraName } = request.routing
+  const expected = source.keysOf?.(request.tokenIds, tokenCount, cacheSalt, loraName)
   if (expected !== undefined && !blockKeys.every((half, i) => half === expected[i])) {
     refuse('the offered block keys are not those of this prompt', { tokenCount })
   }

@@ -43,7 +43,8 @@ export class BlockEngine implements Engine {
   async *generate(request: GenerateRequest): AsyncGenerator<Chunk> {
     const { kvBlocks } = this
     const prompt = request.tokenIds.length
-    const held = kvBlocks.pin(request.tokenIds, request.routing.cacheSalt)
+    const { cacheSalt, loraName } = request.routing
+    const held = kvBlocks.pin(request.tokenIds, cacheSalt, loraName)
     this.computed.push(prompt - 1 - held.tokenCount)
     for (let count = held.tokenCount; count < prompt - 1;) {
       const size = Math.min(BLOCK_TOKENS, prompt - 1 - count)
@@ -113,7 +114,7 @@ export function breakingPins(engine: BlockEngine): BlockEngine {
 
 function putNext(store: KvBlockStore, request: GenerateRequest, from: number, size: number): void {
   const { tokenIds, routing } = request
-  const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt)
+  const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt, routing.loraName)
   const index = from / BLOCK_TOKENS
   const bytes = new Uint8Array(size * BYTES_PER_TOKEN).fill(index + 1)
   store.put(keys[2 * index] ?? 0, keys[2 * index + 1] ?? 0, size, bytes)

@@ -64,11 +64,14 @@ describe('KV transfer - two workers over sockets', () => {
     await until('all released', () => from.hosted.worker.health().openOffers === 0)
   })
 
-  it('tenants with different salts - share nothing', async () => {
+  it.each([
+    ['tenants with different salts', [{ cacheSalt: 'one' }, { cacheSalt: 'two' }]],
+    ['a model and its adapter', [{}, { loraName: 'poet' }]],
+  ])('%s - share nothing', async (_, hints) => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
-    for (const cacheSalt of ['one', 'two']) {
-      const request = requestOf(cacheSalt, 13, { routing: { cacheSalt } })
+    for (const [i, routing] of hints.entries()) {
+      const request = requestOf(String(i), 13, { routing })
       await serve(to, decodeOf(request, await prefill(from, request)))
     }
     expect(only(to.events, 'kv-taken').map((event) => event.blocksPulled)).toEqual([3, 3])

@@ -90,7 +90,8 @@ function forEachBlock(
   blockTokens: number,
   visit: (low: number, high: number, tokens: Uint32Array) => void,
 ): void {
-  const blocks = promptBlocks(tokenIds, tokenIds.length - 1, blockTokens, routing.cacheSalt)
+  const { cacheSalt, loraName } = routing
+  const blocks = promptBlocks(tokenIds, tokenIds.length - 1, blockTokens, cacheSalt, loraName)
   for (let i = 0; i < blocks.blockCount; i++) {
     const from = i * blockTokens
     const tokens = tokenIds.subarray(from, from + tokensOfBlock(blocks, i))
