@@ -14,3 +14,9 @@ export interface Client extends SentReply {
 export function clientOf(res: ServerResponse): Client {
   return { res, gone: new ClientSignal(), requestId: null, writer: null }
 }
+
+/** For HEAD: Node sends the head only with the end, and a stream may have none. What would be streamed is released. */
+export function endWithoutStream({ res, gone }: Client): void {
+  gone.abort()
+  res.end()
+}

@@ -11,7 +11,7 @@ import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
 import { answerBrokenRequests } from './broken-requests.ts'
-import { clientOf } from './client.ts'
+import { clientOf, endWithoutStream } from './client.ts'
 import type { Client } from './client.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
@@ -334,6 +334,7 @@ function send(client: Client, reply: HttpReply, unsent: UnsentBytes): void {
     return
   }
   writeHead(res, reply.status, reply.headers)
+  if (res.req.method === 'HEAD') return endWithoutStream(client)
   client.writer = new SocketStreamWriter(client, unsent)
   body.open(client.writer)
 }

@@ -78,6 +78,22 @@ describe('streams of the http server', () => {
     expect(events).toEqual(Array.from({ length: count }, (_, at) => `event ${at + 1}`))
   })
 
+  it('stream - HEAD gets the head at once, and what would be streamed is released', async () => {
+    const signals: CancelSignal[] = []
+    let isOpened = false
+    const trial = await serve(async (request) => {
+      signals.push(request.signal)
+      return streamOf(() => (isOpened = true))
+    })
+    const answer = await rawExchange(
+      trial.server.port,
+      'HEAD / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*\r\n\r\n$/)
+    expect([isOpened, signals[0]?.aborted]).toEqual([false, true])
+    await expect.poll(() => trial.server.requestsActive).toBe(0)
+  })
+
   it('stream - text written in one turn is sent as one chunk', async () => {
     const trial = await serve(async () =>
       streamOf((writer) => {
