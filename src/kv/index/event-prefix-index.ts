@@ -317,10 +317,11 @@ export class EventPrefixIndex implements PrefixIndex {
 }
 
 function includes(hashes: Uint32Array, hash: HashPair): boolean {
-  const low = hash[0] >>> 0
-  const high = hash[1] >>> 0
+  // Signed, because V8 compares large unsigned words as floating-point numbers.
+  const low = hash[0] | 0
+  const high = hash[1] | 0
   for (let i = 0; i < hashes.length; i += 2) {
-    if (hashes[i] === low && hashes[i + 1] === high) return true
+    if (((hashes[i] as number) | 0) === low && ((hashes[i + 1] as number) | 0) === high) return true
   }
   return false
 }

@@ -205,6 +205,13 @@ export class BlockArena {
     return (first | (marks[at + 2] as number) | (marks[at + 3] as number)) !== 0
   }
 
+  /** Whether a block has any mark. */
+  hasMark(position: number): boolean {
+    const at = MARK_STRIDE * (position >> 5)
+    const word = (this.marks[at] as number) | (this.marks[at + 1] as number)
+    return (word & (1 << (position & 31))) !== 0
+  }
+
   isMarked(position: number, mark: number): boolean {
     const word = this.marks[MARK_STRIDE * (position >> 5) + mark] as number
     return (word & (1 << (position & 31))) !== 0

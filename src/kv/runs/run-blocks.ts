@@ -16,6 +16,8 @@ import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from '
 export const RUN_BLOCKS_MIN = 7
 /** From this many on, a new run gets pages of its own. */
 export const LONG_RUN_MIN = 28
+/** A run that has grown to so many blocks moves to half a page. */
+const HALF_PAGE_MIN = 16
 /** From this length on a native copy is faster than a loop. */
 const COPY_MIN = 64
 
@@ -128,12 +130,14 @@ export class RunBlocks {
     const before = this.runs.records[run * RUN_STRIDE + START] as number
     const count = this.runs.length(run)
     const from = this.reader.firstOf(run)
-    // A size larger than it needs now, because a chain that grows will grow again.
-    const shares = Math.max(2, sharesFor(total) - 1)
+    // A size larger than it needs now, because a chain that grows will grow again; from 16 blocks on half a page is not
+    // more than loose blocks take.
+    const shares = total >= HALF_PAGE_MIN ? 2 : sharesFor(total) - 1
     const isLong = sharesFor(total) < 2
     const to = isLong ? arena.take(run, 0) << PAGE_BITS : arena.takeShare(run, shares)
     arena.hashes.copyWithin(2 * to, 2 * from, 2 * (from + count))
     for (let i = 0; i < count; i++) {
+      if (!arena.hasMark(from + i)) continue
       if (arena.isMarked(from + i, ANCHORED)) {
         anchors.drop(from + i)
         anchors.add(to + i)
