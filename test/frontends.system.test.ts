@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { FaultyProxy } from './faulty-proxy.ts'
 import { freePort } from './free-port.ts'
-import { startBaton, startServer } from './running-server.ts'
+import { isAlive, startBaton, startServer } from './running-server.ts'
 import type { RunningBaton, RunningServer } from './running-server.ts'
 import { until } from './until.ts'
 
@@ -146,6 +146,43 @@ describe('baton serve --frontends', () => {
       const bound = await ask(session)
       for (let more = 0; more < 6; more++) expect(await ask(session)).toBe(bound)
     }
+  })
+
+  it('a second Ctrl-C - open streams of all frontends get an error event, no process is left', async () => {
+    const server = await startServer([
+      '--engine',
+      'sim',
+      '--frontends',
+      '2',
+      '--sim-speedup',
+      '0.1',
+    ])
+    const pids = frontendPids(server)
+    const replies = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        fetch(`${server.url}/v1/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', connection: 'close' },
+          body: JSON.stringify({
+            prompt: 'Once',
+            max_tokens: 1000,
+            ignore_eos: true,
+            stream: true,
+          }),
+        }),
+      ),
+    )
+    const ended = new Promise((resolve) => server.process.once('close', resolve))
+    server.process.kill('SIGINT')
+    await until('it drains', () => server.printed().includes('draining'))
+    // Signals within a short time after the first count as the same.
+    const presses = setInterval(() => server.process.kill('SIGINT'), 100)
+    onTestFinished(() => clearInterval(presses))
+    expect(await ended).toBe(70)
+    for (const reply of replies) {
+      expect(await reply.text()).toMatch(/\ndata: \{"error":[^\n]*shut down[^\n]*\n/)
+    }
+    await until('no process is left', () => ![...pids, ...server.workerPids].some(isAlive))
   })
 
   it('a port in use - is reported in one line and no process is left', async () => {

@@ -5,8 +5,13 @@ import cluster from 'node:cluster'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import { describeDiscovery } from '../../discovery/index.ts'
-import { exitCodeOf, FrontendSiblings, watchShutdownSignals } from '../../host/index.ts'
-import type { AwaitWorkers, FrontendReport, Ping } from '../../host/index.ts'
+import {
+  EXIT_IN_HASTE,
+  exitCodeOf,
+  FrontendSiblings,
+  watchShutdownSignals,
+} from '../../host/index.ts'
+import type { AwaitWorkers, CutOff, FrontendReport, Ping } from '../../host/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
 import { frontendProcesses } from '../compose/frontend-processes.ts'
@@ -83,7 +88,7 @@ async function runSeveral(
     script,
     meeting: discoveryText(options) ?? '',
   })
-  const signals = watchShutdownSignals({ onSecond: () => group.kill() })
+  const signals = watchShutdownSignals({ onSecond: () => group.cutOff() })
   try {
     const port = await group.start()
     console.log(banner(config, port, `${config.frontends} frontends`))
@@ -120,7 +125,10 @@ async function runSibling(
     const watched = running.watch()
     await Promise.race([watched.then(() => running.untilSettled()), sleep(SETTLE_MS)])
     const port = await running.listen()
-    process.on('message', (message) => void onTold(running, message as AwaitWorkers | Ping))
+    process.on(
+      'message',
+      (message) => void onTold(running, message as AwaitWorkers | CutOff | Ping),
+    )
     await report({ kind: 'ready', port })
     await Promise.race([ended, watched.then(() => ended)])
     await running.drain(config.drainSeconds * 1000)
@@ -137,8 +145,12 @@ async function runSibling(
   }
 }
 
-async function onTold(stack: FrontendStack, message: AwaitWorkers | Ping): Promise<void> {
+async function onTold(stack: FrontendStack, message: AwaitWorkers | CutOff | Ping): Promise<void> {
   if (message.kind === 'ping') return await report({ kind: 'pong' })
+  if (message.kind === 'cut-off') {
+    stack.cutOff()
+    setImmediate(() => process.exit(EXIT_IN_HASTE))
+  }
   if (message.kind !== 'await-workers') return
   try {
     const cards = await stack.untilConnected(message.workers, message.deadlineMs)

@@ -19,8 +19,9 @@ export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promis
     fleet.kill()
   }
   const signals = watchShutdownSignals({
-    onSecond: () => {
-      kill()
+    onSecond: async () => {
+      await frontends.cutOff()
+      fleet.kill()
       onHaste()
     },
   })

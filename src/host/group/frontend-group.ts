@@ -11,7 +11,7 @@ import { createServer } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import { listenError, TAKEN_PORT_REMEDY } from '../../network/index.ts'
 import { isSiblingMessage } from './group-message.ts'
-import type { AwaitWorkers, FrontendReport, Ping, SiblingMessage } from './group-message.ts'
+import type { AwaitWorkers, CutOff, FrontendReport, Ping, SiblingMessage } from './group-message.ts'
 
 export interface FrontendGroupOptions {
   /** The script that a child runs. */
@@ -36,6 +36,8 @@ export type FrontendGroupEvent =
   | { readonly kind: 'restarted'; readonly pid: number }
   | { readonly kind: 'gave-up'; readonly reason: string }
 
+/** A frontend that is told to end at once is killed after this time. */
+const CUT_OFF_MS = 1_000
 const PING_MS = 5_000
 /** Pings are counted instead of timed, because nobody could answer while this process itself was suspended. */
 const PINGS_MISSED_MAX = 6
@@ -118,6 +120,21 @@ export class FrontendGroup<Card> {
       }),
     )
     return killed
+  }
+
+  /** Tells all to end their replies with an error and to exit, and kills those that are left after a moment. */
+  async cutOff(): Promise<void> {
+    this.#stopping = true
+    await Promise.all(
+      [...this.#children].map(async (child) => {
+        const exited = new Promise((resolve) => child.once('exit', resolve))
+        // A signal could also come from a service manager, which sends it to all processes.
+        child.send({ kind: 'cut-off' } satisfies CutOff, () => undefined)
+        const timer = setTimeout(() => child.process.kill('SIGKILL'), CUT_OFF_MS)
+        await exited
+        clearTimeout(timer)
+      }),
+    )
   }
 
   kill(): void {

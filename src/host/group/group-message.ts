@@ -22,6 +22,11 @@ export interface Ping {
   readonly kind: 'ping'
 }
 
+/** From the parent to a frontend: end all replies with an error, then exit. */
+export interface CutOff {
+  readonly kind: 'cut-off'
+}
+
 /** Between siblings, relayed by the parent. */
 export type SiblingMessage =
   | { readonly kind: 'told'; readonly topic: string; readonly body: unknown }

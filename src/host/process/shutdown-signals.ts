@@ -19,8 +19,8 @@ interface ShutdownSignals {
 
 interface ShutdownSignalActions {
   readonly onFirst?: () => void
-  /** Called before the process exits at once, to end what would be left behind. */
-  readonly onSecond?: () => void
+  /** Called before the process exits at once, to end what would be left behind. The exit waits for its promise. */
+  readonly onSecond?: () => void | Promise<void>
 }
 
 const SAME_WISH_MS = 500
@@ -40,9 +40,11 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
       actions.onFirst?.()
       tell(signal)
     } else if (nowMs - firstAtMs > SAME_WISH_MS) {
-      if (!isClosed) actions.onSecond?.()
+      const ended = isClosed ? undefined : actions.onSecond?.()
       // Data that was just written to sockets is sent in this turn of the event loop.
-      setImmediate(() => process.exit(EXIT_IN_HASTE))
+      const exit = (): void => void setImmediate(() => process.exit(EXIT_IN_HASTE))
+      if (ended === undefined) exit()
+      else void ended.finally(exit)
     }
   }
   process.on('SIGINT', onSignal)
