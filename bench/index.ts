@@ -5,7 +5,7 @@
  *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--requests N] [--map-requests N]
  *     [--against MODULE] [--verify] [--repeat N] [--best]
  *   node --expose-gc --import tsx bench/index.ts --stall
- *   node --expose-gc --import tsx bench/index.ts --loads short,chats,one,random,named,holders (or all) [--beside DIR]
+ *   node --expose-gc --import tsx bench/index.ts --loads short,chats,one,random,named,shared,holders (or all) [--beside DIR]
  *
  * As a program it is bundled, where V8 reads constants of other files without a binding: for figures of short calls use
  *   npx rolldown bench/index.ts --platform node --file OUT.mjs && node --expose-gc OUT.mjs --loads random
@@ -18,7 +18,7 @@
  *   one.
  * - `--verify` prints the digest of all decisions and the checksum of all scores (slow).
  * - `--loads` runs short chains, chains that grow by turns of a chat, one-block events, random removals of single blocks (named: of blocks with the hashes of
- *   engines), and many holders of one prefix;
+ *   engines; shared: of blocks that 2 to 8 workers have), and many holders of one prefix;
  *   with `--beside DIR` chains run in turns with the index of another checkout.
  * - `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
  */

@@ -98,6 +98,8 @@ function manyHolders(holders: number, prefixBlocks: number): void {
   )
 }
 
+const OWN = { areNamed: false, sharers: 1 }
+const NAMED = { areNamed: true, sharers: 1 }
 const LOADS: Readonly<Record<string, (beside: string | undefined) => void | Promise<void>>> = {
   short: shortChains,
   chats: growingChains,
@@ -106,18 +108,29 @@ const LOADS: Readonly<Record<string, (beside: string | undefined) => void | Prom
     oneBlockEvents(800_000, 100, 400)
   },
   random: () => {
-    warmUp(false)
+    warmUp(OWN)
     for (const chainBlocks of [7, 32, 100, 1000]) {
       for (const blocksEach of [4_700, 31_000, 250_000]) {
-        randomRemoval(blocksEach, chainBlocks, false)
+        randomRemoval(blocksEach, chainBlocks, OWN)
       }
     }
   },
   named: () => {
-    warmUp(true)
+    warmUp(NAMED)
     for (const chainBlocks of [7, 100, 1000]) {
       for (const blocksEach of [4_700, 31_000, 250_000]) {
-        randomRemoval(blocksEach, chainBlocks, true)
+        randomRemoval(blocksEach, chainBlocks, NAMED)
+      }
+    }
+  },
+  shared: () => {
+    for (const sharers of [2, 4, 8]) {
+      const kind = { areNamed: false, sharers }
+      warmUp(kind)
+      for (const chainBlocks of [7, 100, 1000]) {
+        for (const blocksEach of [4_700, 31_000, 250_000]) {
+          randomRemoval(blocksEach, chainBlocks, kind)
+        }
       }
     }
   },

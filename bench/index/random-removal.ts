@@ -71,12 +71,16 @@ interface Chains {
   /** Local hashes, if `hashes` are an engine's own; otherwise empty. */
   readonly local: Uint32Array
   readonly chainBlocks: number
+  /** Number of workers that have each block. */
+  readonly sharers: number
 }
 
-function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Removal {
+function measure(arrival: Arrival, chains: Chains): Removal {
+  const { hashes, local, chainBlocks, sharers } = chains
   const index = new EventPrefixIndex()
   const stores: number[] = []
-  const blocks = hashes.length >> 1
+  /** Of all workers together: the `b`-th one is a block of worker `b / blocksEach`. */
+  const blocks = (hashes.length >> 1) * sharers
   const blocksEach = blocks / HOLDERS
   for (let at = 0; at < hashes.length; at += 2 * chainBlocks) {
     const to = at + 2 * chainBlocks
@@ -87,9 +91,12 @@ function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Remo
       localHashes: local.subarray(at, to),
       tier: 'device',
     }
-    const started = performance.now()
-    index.apply(Math.floor(at / 2 / blocksEach), event)
-    stores.push(performance.now() - started)
+    const first = sharers * Math.floor(at / 2 / blocksEach)
+    for (let holder = first; holder < first + sharers; holder++) {
+      const started = performance.now()
+      index.apply(holder, event)
+      stores.push(performance.now() - started)
+    }
   }
   const fullBytes = index.stats().bytes
   const order = orderOf(blocksEach, arrival !== 'apply')
@@ -105,9 +112,11 @@ function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Remo
       const event = events[i]
       const block = order[begin + i] as number
       if (event?.kind !== 'removed') continue
-      event.hashes[0] = hashes[2 * block] as number
-      event.hashes[1] = hashes[2 * block + 1] as number
-      holders[i] = Math.floor(block / blocksEach)
+      const holder = Math.floor(block / blocksEach)
+      const at = Math.floor(holder / sharers) * blocksEach + (block % blocksEach)
+      event.hashes[0] = hashes[2 * at] as number
+      event.hashes[1] = hashes[2 * at + 1] as number
+      holders[i] = holder
     }
     const started = performance.now()
     if (arrival === 'apply') applyEach(index, holders, events)
@@ -129,26 +138,33 @@ function measure(arrival: Arrival, { hashes, local, chainBlocks }: Chains): Remo
 
 const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b))
 
-function chainsOf(blocks: number, chainBlocks: number, areNamed: boolean): Chains {
+export interface Kind {
+  /** Whether the blocks have hashes of the workers' engines. */
+  readonly areNamed: boolean
+  /** Number of workers that have each block: 1, 2, 4 or 8. */
+  readonly sharers: number
+}
+
+function chainsOf(blocksEach: number, chainBlocks: number, { areNamed, sharers }: Kind): Chains {
+  const blocks = (HOLDERS * blocksEach) / sharers
   const local = areNamed ? makeHashes(blocks, 1 << 29) : NO_HASHES
-  return { hashes: makeHashes(blocks), local, chainBlocks }
+  return { hashes: makeHashes(blocks), local, chainBlocks, sharers }
 }
 
 /** Runs a small index of each kind, so that the figures are those of compiled code. */
-export function warmUp(areNamed: boolean): void {
+export function warmUp(kind: Kind): void {
   for (const chainBlocks of [7, 100, 1000]) {
-    const chains = chainsOf(HOLDERS * 7000, chainBlocks, areNamed)
+    const chains = chainsOf(7000, chainBlocks, kind)
     for (const arrival of ARRIVALS) measure(arrival, chains)
   }
 }
 
-/** `areNamed`: the blocks have hashes of the workers' engines. */
-export function randomRemoval(aboutEach: number, chainBlocks: number, areNamed: boolean): void {
+export function randomRemoval(aboutEach: number, chainBlocks: number, kind: Kind): void {
   // Whole groups of whole chains.
   const unit = (BATCH * chainBlocks) / greatestDivisor(BATCH, chainBlocks)
   const blocksEach = Math.max(unit, aboutEach - (aboutEach % unit))
-  const chains = chainsOf(HOLDERS * blocksEach, chainBlocks, areNamed)
-  console.log(`  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}`)
+  const chains = chainsOf(blocksEach, chainBlocks, kind)
+  console.log(`  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}, each in ${kind.sharers}`)
   for (const arrival of ARRIVALS) {
     const removal = measure(arrival, chains)
     const { ns, meanNs, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left } = removal

@@ -6,7 +6,7 @@
  * A flat hash table: sequence hash → owners. A sequence hash identifies the whole prefix, so nothing about the chain
  * has to be stored. A block takes one row of the table, 14 to 24 bytes, independent of the length of its chain.
  *
- *   hash ─▶ LooseTable row ─▶ word (`loose-word.ts`) ─┬▶ one stay in Tenancies ─▶ holder
+ *   hash ─▶ LooseTable row ─▶ word (`loose-word.ts`) ─┬▶ one stay in Tenancies ─▶ holder, or a set of them
  *                                                     └▶ a list of stays in OwnerLists
  *
  * Owns adding, removing and matching blocks. When a holder leaves, its stay ends at once; the rows are cleaned up
@@ -21,8 +21,8 @@ import type { LooseAges } from './loose-ages.ts'
 import { AHEAD_MAX } from './loose-table.ts'
 import type { LooseTable } from './loose-table.ts'
 import { LooseUpkeep } from './loose-upkeep.ts'
-import { ageOf, AGE_SHIFT, FOLLOWED, listOf, LIST_WORDS_MAX, OWN_MASK } from './loose-word.ts'
-import { REF_BITS, REF_MASK, refOf, withRef } from './loose-word.ts'
+import { ageOf, AGE_SHIFT, firstIn, FOLLOWED, LIST_WORDS_MAX, OWN_MASK } from './loose-word.ts'
+import { isSet, REF_BITS, REF_MASK, setOf, withRef } from './loose-word.ts'
 import type { OwnerLists } from './owner-lists.ts'
 import type { Tenancies } from './tenancies.ts'
 
@@ -117,18 +117,15 @@ export class LooseBlocks {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return false
     const ref = this.#table.word >> REF_BITS
-    return ref > 0 ? ref === number : this.#lists.has(listOf(ref), number)
+    return this.#lists.has(ref, number)
   }
 
   /** The holders of the block found. */
   holders(): number[] {
     const ref = this.#table.word >> REF_BITS
-    const numbers =
-      ref > 0
-        ? [ref]
-        : Array.from({ length: this.#lists.lengthOf(listOf(ref)) }, (_, i) =>
-            this.#lists.ownerAt(listOf(ref), i),
-          )
+    const numbers = Array.from({ length: this.#lists.lengthOf(ref) }, (_, i) =>
+      this.#lists.ownerAt(ref, i),
+    )
     return numbers.map((number) => this.#owners.holderOf(number)).filter((holder) => holder >= 0)
   }
 
@@ -195,24 +192,13 @@ export class LooseBlocks {
     const number = this.#owners.enter(holder)
     const { word } = this.#table
     const ref = word >> REF_BITS
-    if (ref === number) return 1
-    if (ref > 0) {
-      if (this.#owners.holderOf(ref) < 0) {
-        this.#owners.lost(ref)
-        this.#table.word = withRef(word, number)
-        this.#owners.gained(number)
-        return 1
-      }
-      this.#table.word = withRef(word, refOf(this.#lists.create(ref, number)))
-      this.#owners.gained(number)
-      return 2
-    }
-    const list = listOf(ref)
-    if (this.#lists.has(list, number)) return this.#lists.lengthOf(list)
-    const longer = this.#lists.add(list, number)
-    this.#table.word = withRef(word, refOf(longer))
+    if (this.#lists.has(ref, number)) return this.#lists.lengthOf(ref)
+    const isGone = ref > 0 && this.#owners.holderOf(ref) < 0
+    if (isGone) this.#owners.lost(ref)
+    const next = isGone ? number : this.#lists.add(ref, number)
+    this.#table.word = withRef(word, next)
     this.#owners.gained(number)
-    return this.#lists.lengthOf(longer)
+    return this.#lists.lengthOf(next)
   }
 
   /** Removes a holder's blocks from `from` on, up to the first one that it does not own; returns that block's index. */
@@ -257,7 +243,7 @@ export class LooseBlocks {
       this.#owners.lost(number)
       this.#blocks.forget(word)
       table.delete()
-    } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#blocks.release(number)
+    } else if (this.#lists.has(ref, number)) this.#blocks.release(number)
     else return false
     return true
   }
@@ -301,11 +287,12 @@ export class LooseBlocks {
   match(i: number, matches: PrefixMatches, found: number): number {
     const { device, holders } = matches
     const ref = this.#table.word >> REF_BITS
-    const count = ref > 0 ? 1 : this.#lists.lengthOf(listOf(ref))
+    const count = this.#lists.lengthOf(ref)
     this.isHeld = false
     this.ownerCount = count
-    for (let k = 0; k < count; k++) {
-      const holder = this.#owners.holderOf(ref > 0 ? ref : this.#lists.ownerAt(listOf(ref), k))
+    for (let k = 0, set = setOf(ref); k < count; k++, set &= set - 1) {
+      const owner = set === 0 ? this.#lists.ownerAt(ref, k) : firstIn(set)
+      const holder = this.#owners.holderOf(owner)
       if (holder < 0 || (i > 0 && device[holder] !== i)) continue
       if (i === 0) holders[found++] = holder
       device[holder] = i + 1
@@ -314,14 +301,20 @@ export class LooseBlocks {
     return found
   }
 
+  /** Whether the owners of the block found are named by its word alone, so that equal words mean equal owners. */
+  get areOwnersInWord(): boolean {
+    const ref = this.#table.word >> REF_BITS
+    return ref > 0 || isSet(ref)
+  }
+
   /**
-   * Like `match`, for the blocks from `i` on that have the previous block's only owner as their only owner, if that
-   * holder has all blocks up to there. Returns the index of the first other block. Usually this is the rest of the
-   * prompt.
+   * Like `match`, for the blocks from `i` on that have the same owners as the previous one, the block found, if these
+   * are in its word. Returns the index of the first other block. Usually this is the rest of the prompt.
    */
-  walkOwn(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
+  walkSame(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
+    const { device } = matches
     const { word } = this.#table
-    const holder = this.#owners.holderOf(word >> REF_BITS)
+    const ref = word >> REF_BITS
     const count = hashes.length >> 1
     let end = i
     // The caller has prefetched this many blocks with the previous one.
@@ -331,7 +324,11 @@ export class LooseBlocks {
       to = Math.min(count, end + AHEAD_MAX)
       this.prefetch(hashes, end, to)
     }
-    matches.device[holder] = end
+    if (end === i) return end
+    for (let k = 0; k < this.ownerCount; k++) {
+      const holder = this.#owners.holderOf(this.#lists.ownerAt(ref, k))
+      if (holder >= 0 && device[holder] === i) device[holder] = end
+    }
     return end
   }
 

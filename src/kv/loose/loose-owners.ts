@@ -6,7 +6,7 @@
  */
 import { LooseAges } from './loose-ages.ts'
 import { LooseTable } from './loose-table.ts'
-import { ageOf, FOLLOWED, listOf, REF_BITS, withRef } from './loose-word.ts'
+import { ageOf, FOLLOWED, REF_BITS, withRef } from './loose-word.ts'
 import { OwnerLists } from './owner-lists.ts'
 import { Tenancies } from './tenancies.ts'
 
@@ -41,10 +41,7 @@ export class LooseOwners {
       this.table.deleteOnly()
       return true
     }
-    const list = listOf(ref)
-    if (this.lists.remove(list, number) > 1) return false
-    this.table.word = withRef(word, this.lists.ownerAt(list, 0))
-    this.lists.release(list)
+    this.table.word = withRef(word, this.lists.remove(ref, number))
     return false
   }
 
@@ -52,14 +49,9 @@ export class LooseOwners {
   loseAll(): void {
     const { word } = this.table
     const ref = word >> REF_BITS
-    if (ref > 0) this.owners.lost(ref)
-    else {
-      const list = listOf(ref)
-      for (let k = 0; k < this.lists.lengthOf(list); k++) {
-        this.owners.lost(this.lists.ownerAt(list, k))
-      }
-      this.lists.release(list)
-    }
+    const count = this.lists.lengthOf(ref)
+    for (let i = 0; i < count; i++) this.owners.lost(this.lists.ownerAt(ref, i))
+    this.lists.release(ref)
     this.forget(word)
   }
 

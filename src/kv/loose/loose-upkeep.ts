@@ -7,7 +7,7 @@
 import type { LooseAges } from './loose-ages.ts'
 import type { LooseOwners } from './loose-owners.ts'
 import type { LooseTable } from './loose-table.ts'
-import { ageOf, listOf, REF_BITS, withAge } from './loose-word.ts'
+import { ageOf, REF_BITS, withAge } from './loose-word.ts'
 import type { OwnerLists } from './owner-lists.ts'
 import type { Tenancies } from './tenancies.ts'
 
@@ -110,22 +110,14 @@ export class LooseUpkeep {
   /** Removes one ended stay from the block found; returns whether its row may need more work. */
   #sweepFound(): boolean {
     const ref = this.#table.word >> REF_BITS
-    const gone = ref > 0 ? this.#goneOf(ref) : this.#goneIn(listOf(ref))
-    if (gone === 0) return false
-    this.#blocks.release(gone)
-    return true
-  }
-
-  #goneOf(owner: number): number {
-    return this.#owners.holderOf(owner) < 0 ? owner : 0
-  }
-
-  #goneIn(list: number): number {
-    for (let k = 0; k < this.#lists.lengthOf(list); k++) {
-      const owner = this.#lists.ownerAt(list, k)
-      if (this.#owners.holderOf(owner) < 0) return owner
+    const count = this.#lists.lengthOf(ref)
+    for (let i = 0; i < count; i++) {
+      const owner = this.#lists.ownerAt(ref, i)
+      if (this.#owners.holderOf(owner) >= 0) continue
+      this.#blocks.release(owner)
+      return true
     }
-    return 0
+    return false
   }
 
   /** One step of a pass that gives old blocks a common age. */

@@ -2,6 +2,8 @@
  * The blocks of a run that a holder has, as a bit set over offsets, if they are not simply the first ones. Needed
  * when chains are evicted from the front or in any order; adding and removing a block changes one bit.
  */
+import { bitCount } from '../words/bit-count.ts'
+
 export class BlockSet {
   #words: Int32Array
   /** Number of the first word; a run only loses offsets at its front, so it stays the first. */
@@ -124,10 +126,4 @@ export class BlockSet {
 /** The bits [from, to) within the word that contains them. */
 export function bitsBetween(from: number, to: number): number {
   return to - from === 32 ? -1 : ((1 << (to - from)) - 1) << (from & 31)
-}
-
-function bitCount(word: number): number {
-  let sum = word - ((word >>> 1) & 0x55555555)
-  sum = (sum & 0x33333333) + ((sum >>> 2) & 0x33333333)
-  return Math.imul((sum + (sum >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }

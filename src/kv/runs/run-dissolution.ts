@@ -13,8 +13,8 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
-/** A run with more holders is not dissolved: every block would need a list of all of them. */
-const HOLDERS_MAX = 4
+/** A run with more holders is not dissolved: a query would visit all of them for every block. */
+const HOLDERS_MAX = 8
 /** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
 const BLOCKS_MAX = 128
 /** So many blocks of one holder's runs become loose together. */

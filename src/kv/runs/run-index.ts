@@ -276,9 +276,9 @@ export class RunIndex {
       owners += loose.ownerCount
       if (!loose.isHeld) continue
       if (isRenewed) loose.upkeep.renew()
-      else if (loose.ownerCount === 1 && k + 1 < count) {
-        const stop = loose.walkOwn(hashes, k + 1, matches)
-        owners += stop - k - 1
+      else if (loose.areOwnersInWord && k + 1 < count) {
+        const stop = loose.walkSame(hashes, k + 1, matches)
+        owners += loose.ownerCount * (stop - k - 1)
         k = stop - 1
       }
     }
