@@ -36,6 +36,23 @@ describe('FlowMeter', () => {
     expect(overloadedAfter(untilMs, come, go)).toBe(isOverloaded)
   })
 
+  it('a tenth more for half a minute - overload only if requests wait long', () => {
+    for (const waitsLong of [false, true]) {
+      const meter = new FlowMeter({ waitsLong: () => waitsLong })
+      run(meter, { fromMs: 0, untilMs: 36_000, come: 4.4, go: 4 })
+      expect(meter.isOverloaded(36_000)).toBe(waitsLong)
+    }
+  })
+
+  it('requests wait long, and as many come as go - no overload', () => {
+    const meter = new FlowMeter({ waitsLong: () => true })
+    for (let i = 0; i < 200; i++) meter.arrived(0)
+    for (let nowMs = 0; nowMs < 60_000; nowMs += 100) {
+      run(meter, { fromMs: nowMs, untilMs: nowMs + 100, come: 4, go: 4 })
+      expect(meter.isOverloaded(nowMs)).toBe(false)
+    }
+  })
+
   it('a slow pool - its rate is measured over a longer time', () => {
     const meter = new FlowMeter()
     run(meter, { fromMs: 0, untilMs: 12_000, come: 0.2, go: 0.1 })

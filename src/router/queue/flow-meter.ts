@@ -20,8 +20,11 @@ const SPAN_MS = 600
 const EXCESS_WINDOWS = 3
 /** Windows of 12 s: fewer than four requests in 12 s are never called overload. */
 const SPANS_MAX = 20 * EXCESS_WINDOWS
-/** Overload: arrivals exceed this many times the sent requests plus one. */
-const EXCESS = 1.2
+/**
+ * Overload: arrivals exceed the sent requests by this share of them and one. Where requests have waited long, an excess
+ * that is unlikely to be chance is enough (the root of their number): a tenth too many fills a queue as well.
+ */
+const EXCESS = 0.2
 /** Windows without excess after which an overload is over although requests wait. */
 const CALM_WINDOWS = 5
 /** Fewer arrivals in a window are not significant. */
@@ -31,6 +34,8 @@ const TELL_MS = 100
 /** Routers that have told something within this time share the workers. */
 const ROUTER_MS = 3000
 const ROUTERS_MAX = 256
+/** Number of spans over which the own share of the arrivals is judged. */
+const SHARE_SPANS = 20
 
 /** Requests of a router within some time. */
 export interface Flow {
@@ -59,11 +64,18 @@ export interface FlowSources {
   readonly ended: () => number
   /** Requests that are queued now. */
   readonly waiting: () => number
+  /** True if requests have waited so long that a small excess counts. */
+  readonly waitsLong: (nowMs: number) => boolean
   /** Tells the other routers what has come since the last time. */
   readonly tell: (flow: Flow) => void
 }
 
-const NO_SOURCES: FlowSources = { ended: () => 0, waiting: () => 0, tell: () => undefined }
+const NO_SOURCES: FlowSources = {
+  ended: () => 0,
+  waiting: () => 0,
+  waitsLong: () => false,
+  tell: () => undefined,
+}
 
 export class FlowMeter {
   #index = -1
@@ -150,7 +162,7 @@ export class FlowMeter {
     for (const [from, heardMs] of this.#heardMs) {
       if (nowMs - heardMs > ROUTER_MS) this.#heardMs.delete(from)
     }
-    this.#judge()
+    this.#judge(nowMs)
   }
 
   #countEnded(): void {
@@ -169,7 +181,7 @@ export class FlowMeter {
     this.#untold = noFlow()
   }
 
-  #judge(): void {
+  #judge(nowMs: number): void {
     this.#spans = EXCESS_WINDOWS * (this.#window((span) => span.arrived) ?? 1)
     const window = this.#window((span) => span.arrived + span.others.arrived)
     const was = this.#isOverloaded
@@ -178,13 +190,13 @@ export class FlowMeter {
     if (this.#isCalm(Math.ceil(window / 2))) {
       if (!was || this.#sources.waiting() === 0 || this.#isCalm(CALM_WINDOWS * window)) return
     }
-    this.#isOverloaded = was || this.#hasExcess(window)
+    this.#isOverloaded = was || this.#hasExcess(window, this.#sources.waitsLong(nowMs))
   }
 
   #hasShare(): boolean {
     if (this.#heardMs.size === 0) return true
-    const { arrived } = this.#own(0, this.#spans)
-    return arrived > doneIn(this.#all(0, this.#spans)) / (1 + this.#heardMs.size)
+    const { arrived } = this.#own(0, SHARE_SPANS)
+    return arrived > doneIn(this.#all(0, SHARE_SPANS)) / (1 + this.#heardMs.size)
   }
 
   /** Whether the newest arrivals do not exceed completions, however many came before. */
@@ -197,16 +209,16 @@ export class FlowMeter {
    * True if there was excess in consecutive windows of that length or of a longer one. A small excess is significant
    * only over many requests; until it is detected the queue keeps growing.
    */
-  #hasExcess(shortest: number): boolean {
+  #hasExcess(shortest: number, waitsLong: boolean): boolean {
     for (let spans = shortest; EXCESS_WINDOWS * spans <= this.#past.length; spans *= 2) {
-      if (this.#hasExcessInAll(spans)) return true
+      if (this.#hasExcessInAll(spans, waitsLong)) return true
     }
     return false
   }
 
-  #hasExcessInAll(spans: number): boolean {
+  #hasExcessInAll(spans: number, waitsLong: boolean): boolean {
     for (let from = 0; from < EXCESS_WINDOWS * spans; from += spans) {
-      if (!isExcess(this.#all(from, from + spans))) return false
+      if (!isExcess(this.#all(from, from + spans), waitsLong)) return false
     }
     return true
   }
@@ -244,8 +256,10 @@ function sumOf(flows: readonly Flow[]): Flow {
   return sum
 }
 
-function isExcess(flow: Flow): boolean {
-  return flow.arrived > EXCESS * doneIn(flow) + 1
+function isExcess(flow: Flow, waitsLong: boolean): boolean {
+  const done = doneIn(flow)
+  const chance = waitsLong ? Math.min(EXCESS * done, Math.sqrt(done)) : EXCESS * done
+  return flow.arrived > done + chance + 1
 }
 
 /** If several frontends have sent more than the workers can run, completions are the true rate. */

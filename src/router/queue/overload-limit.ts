@@ -47,6 +47,7 @@ export class OverloadLimit {
       // A client sends its next request when the last leg has ended, however far the prefills are.
       ended: () => next?.handedOverEnded ?? capacity.endedCount,
       waiting: queued,
+      waitsLong: (nowMs) => this.#hasWaited(nowMs, LONG_WAITS * options.overloadWaitMs),
       ...(tellFlow && { tell: tellFlow }),
     })
   }

@@ -164,6 +164,20 @@ describe.each([
       }
     })
 
+    // A small excess is chance within a window of 600 ms; over minutes it fills the queue up to its deadline.
+    it.runIf(shape === 'aggregated' && cost === 'time' && outputTokens === 40 && frontends !== 2)(
+      'a tenth more than the capacity for two minutes - the queue stays short',
+      async () => {
+        const { capacity } = await measure()
+        const trace = poissonOf({ rate: 1.1 * capacity, seconds: 120, seed: 5 })
+        const { log } = await recordFleet({ ...base, trace })
+        const rows = [...log.rows()]
+        expect(percentile(ttftOf(rows), 99)).toBeLessThan(4000)
+        const done = rows.filter(({ code, atMs }) => code === null && atMs >= 1000 * WARM_SECONDS)
+        expect(done.length).toBeGreaterThan(0.95 * capacity * (120 - WARM_SECONDS))
+      },
+    )
+
     // A frontend that yields places because its requests wait gets too few, and seems overloaded.
     it.runIf(frontends > 1 && shape === 'aggregated' && outputTokens === 40)(
       'clients that each wait for their answer - none is refused',
