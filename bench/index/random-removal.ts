@@ -164,7 +164,9 @@ export function randomRemoval(aboutEach: number, chainBlocks: number, kind: Kind
   const unit = (BATCH * chainBlocks) / greatestDivisor(BATCH, chainBlocks)
   const blocksEach = Math.max(unit, aboutEach - (aboutEach % unit))
   const chains = chainsOf(blocksEach, chainBlocks, kind)
-  console.log(`  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}, each in ${kind.sharers}`)
+  console.log(
+    `  ${HOLDERS} workers of ${blocksEach} blocks in chains of ${chainBlocks}, each in ${kind.sharers}`,
+  )
   for (const arrival of ARRIVALS) {
     const removal = measure(arrival, chains)
     const { ns, meanNs, storedNs, longestMs, cpuNs, mostBytes, fullBytes, left } = removal
