@@ -109,6 +109,39 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it.each([40, 20_000])(
+    'short chains - rows of %i chains of a holder that has left go with the last block of another one',
+    (chains) => {
+      const index = new EventPrefixIndex()
+      for (let chain = 0; chain < chains; chain++) {
+        index.apply(0, stored(hashesOf(10 * chain, 3), 0, 3))
+      }
+      const last = hashesOf(10 * chains, 50)
+      index.apply(1, stored(last, 0, 3))
+      index.apply(1, stored(last, 3, 50))
+      index.removeHolder(0)
+      index.apply(1, { kind: 'removed', hashes: last.subarray(6), tier: 'device' })
+      expect(index.stats().blocks, 'rows of the holder that has left').toBeGreaterThan(3)
+      index.apply(1, { kind: 'removed', hashes: last.subarray(0, 6), tier: 'device' })
+      expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+      checkRuns(index.device)
+    },
+  )
+
+  it('short chains - a run after loose blocks stays when their last holder leaves', () => {
+    const index = new EventPrefixIndex()
+    const hashes = hashesOf(1, 50)
+    for (const holder of [0, 1]) index.apply(holder, stored(hashes, 0, 3))
+    index.apply(1, stored(hashes, 3, 50))
+    index.apply(1, { kind: 'removed', hashes: hashes.subarray(0, 6), tier: 'device' })
+    index.removeHolder(0)
+    expect(index.stats()).toMatchObject({ entries: 47, blocks: 47 })
+    checkRuns(index.device)
+    index.apply(1, stored(hashes, 0, 50))
+    expect(index.stats()).toMatchObject({ entries: 50, blocks: 50 })
+    checkRuns(index.device)
+  })
+
   it('random removal - the last run of many can be dissolved, which releases the memory of all runs', () => {
     const index = new EventPrefixIndex()
     const chains = Array.from({ length: 300 }, (_, i) => hashesOf(1000 * i, 40))

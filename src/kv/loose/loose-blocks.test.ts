@@ -16,7 +16,10 @@ describe('LooseBlocks', () => {
   it('LooseBlocks - agrees with plain sets while blocks are added, removed, moved and evicted', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 25, size: 'max' }), (changes) => {
-        const loose = new LooseBlocks({ droppedLoose: () => undefined }, 10_000)
+        const loose = new LooseBlocks(
+          { droppedLoose: () => undefined, droppedAllLoose: () => undefined },
+          10_000,
+        )
         const sets = Array.from({ length: 6 }, () => new Set<number>())
         const has = (block: number, holder: number): boolean => {
           const isHere = loose.lookup(low(block), high(block))

@@ -230,7 +230,7 @@ export class LooseBlocks {
     }
     this.#wasLoose = i > from
     if (own > 0) this.#owners.lostOfLive(number, own)
-    if (this.#table.count === 0) this.#blocks.clearIfEmpty()
+    if (this.#owners.live === 0) this.#blocks.dropGone()
     return i
   }
 
@@ -257,7 +257,7 @@ export class LooseBlocks {
       this.#ages.lost(ageOf(word))
       this.#owners.lostOfLive(number, 1)
     } else if (!this.#removeFar(number, low, high)) return false
-    if (this.#table.count === 0) this.#blocks.clearIfEmpty()
+    if (this.#owners.live === 0) this.#blocks.dropGone()
     return true
   }
 

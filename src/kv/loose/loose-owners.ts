@@ -16,6 +16,8 @@ const KEPT_BYTES = 1 << 16
 /** Is told when a loose block (signed halves of its hash) with a run after it is removed. */
 export interface LooseWatcher {
   droppedLoose(low: number, high: number): void
+  /** All loose blocks are removed. */
+  droppedAllLoose(): void
 }
 
 export class LooseOwners {
@@ -64,6 +66,18 @@ export class LooseOwners {
   /** Releases the memory if no block is left; a little is kept, because one block may come and go many times. */
   clearIfEmpty(): void {
     if (this.table.count > 0 || this.table.bytes + this.owners.bytes <= KEPT_BYTES) return
+    this.#clear()
+  }
+
+  /** No holder has a block any more: removes the blocks of those that have left, without visiting them. */
+  dropGone(): void {
+    if (this.table.count > 0) {
+      this.#watcher.droppedAllLoose()
+      this.#clear()
+    } else this.clearIfEmpty()
+  }
+
+  #clear(): void {
     this.table.clear()
     this.lists.clear()
     this.owners.clear()

@@ -58,6 +58,7 @@ export class LooseTable {
   clear(): void {
     this.#segments = new LooseSegments()
     this.#rows = NONE
+    this.count = 0
   }
 
   /** Segments 0 .. top-1 exist or have been released. */

@@ -9,7 +9,7 @@ const hashOf = (block: number): [number, number] => [
 /** Loose blocks of which about `blocksMax` fit into memory; each is stored by its own event. */
 function create(blocksMax: number, dropped: [number, number][] = []) {
   const loose = new LooseBlocks(
-    { droppedLoose: (low, high) => dropped.push([low, high]) },
+    { droppedLoose: (low, high) => dropped.push([low, high]), droppedAllLoose: () => undefined },
     blocksMax,
   )
   const isHere = (block: number): boolean => loose.lookup(...hashOf(block))

@@ -56,7 +56,7 @@ export class LooseUpkeep {
   tendToGone(): void {
     if (this.#table.count === 0) return
     if (this.#owners.live === 0) {
-      while (this.evictOldest());
+      this.#blocks.dropGone()
       return
     }
     for (let i = 0; i < SWEEP_SEGMENTS; i++) this.#sweep()

@@ -125,6 +125,10 @@ export class RunBranches {
     for (const run of this.after(low, high)) this.detach(run)
   }
 
+  droppedAllLoose(): void {
+    for (const run of this.#looseLow.keys()) this.detach(run)
+  }
+
   /** Whether a run begins after any block of this run. */
   isRunBranched(run: number): boolean {
     const { records } = this.#runs

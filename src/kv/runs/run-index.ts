@@ -68,8 +68,7 @@ export class RunIndex {
     this.#blocks = new RunBlocks(options.blocksMax)
     this.#holdings = new RunHoldings(this.#blocks)
     const { branches } = this.#blocks
-    const watcher = { droppedLoose: branches.droppedLoose.bind(branches) }
-    this.#loose = new LooseBlocks(watcher, options.blocksMax >> 1)
+    this.#loose = new LooseBlocks(branches, options.blocksMax >> 1)
     this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose }
     this.#hasOrphans = options.hasOrphans
     const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
