@@ -1,12 +1,13 @@
 /** Authenticated peers that send and do not read: what they are sent stays bounded. */
-import { connect } from 'node:net'
-import type { Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 
-import { countingHandler } from '../../testing/request-plane-kit.ts'
+import { WORKER, countingHandler } from '../../testing/request-plane-kit.ts'
 import { FrameDecoder, FrameWriter, TAG, batonLimits, encodeHello } from '../../wire/index.ts'
 import type { WorkerHandler } from '../../wire/index.ts'
 import { until } from '../../../test/until.ts'
+import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
 
 const MIB = 1024 * 1024
@@ -27,21 +28,27 @@ async function frontend(handler: WorkerHandler): Promise<{ socket: Socket; tags:
   ends.push(() => socket.destroy())
   socket.on('error', () => undefined)
   socket.on('data', (piece: Buffer) => decoder.push(piece))
+  socket.write(helloAs('frontend'))
+  await until('the handshake', () => tags.includes(TAG.AUTH))
+  return { socket, tags }
+}
+
+/** HELLO and AUTH of a peer without a secret. */
+function helloAs(role: 'frontend' | 'worker', workerId?: string): Uint8Array {
   const writer = new FrameWriter()
   encodeHello(writer, {
     version: 1,
     versionOldest: 1,
     nonce: new Uint8Array(16),
-    role: 'frontend',
+    role,
     software: 'test',
     capabilities: ['kv-events'],
     limits: {},
     authRequired: false,
+    ...(workerId === undefined ? {} : { workerId }),
   })
   writer.begin(TAG.AUTH).end()
-  socket.write(writer.take()!)
-  await until('the handshake', () => tags.includes(TAG.AUTH))
-  return { socket, tags }
+  return writer.take()!
 }
 
 /** One piece of whole frames, of 64 KiB or the given number of frames. */
@@ -54,6 +61,49 @@ function manyOf(
   for (let i = 0; i < count; i++) writer.begin(tag).bytes(new Uint8Array(payloadBytes)).end()
   return Buffer.from(writer.take()!)
 }
+
+describe('a worker that sends and does not read', () => {
+  it('PING - the frontend keeps a bounded number of answers', async () => {
+    let received = 0
+    let last = ''
+    const worker = createServer((socket) => {
+      socket.on('error', () => undefined)
+      const decoder = new FrameDecoder(batonLimits(), {
+        onFrame: (tag, bytes, start, end) => {
+          if (tag === TAG.AUTH) void flood(socket)
+          if (tag === TAG.PONG) last = Buffer.from(bytes.subarray(start, end)).toString()
+        },
+      })
+      socket.on('data', (piece: Buffer) => {
+        received += piece.length
+        decoder.push(piece)
+      })
+      socket.write(helloAs('worker', WORKER))
+    })
+    const flood = async (socket: Socket): Promise<void> => {
+      socket.pause()
+      const piece = manyOf(TAG.PING, 56)
+      for (let sent = 0; sent < 256 * MIB; sent += piece.length) {
+        if (!socket.write(piece)) await new Promise((resolve) => socket.once('drain', resolve))
+      }
+      socket.resume()
+      // Answered when the frontend has got rid of the other answers.
+      const asking = setInterval(() => {
+        socket.write(new FrameWriter().begin(TAG.PING).bytes(Buffer.from('last')).end().take()!)
+        if (last === 'last') clearInterval(asking)
+      }, 20)
+      ends.push(() => clearInterval(asking))
+    }
+    await new Promise<void>((resolve) => worker.listen(0, '127.0.0.1', resolve))
+    ends.push(() => worker.close())
+    const plane = new TcpRequestPlane({})
+    ends.push(() => plane.close())
+    const { port } = worker.address() as AddressInfo
+    plane.workerJoined({ workerId: WORKER, host: '127.0.0.1', port })
+    await until('the last answer', () => last === 'last')
+    expect(received).toBeLessThan(128 * MIB)
+  })
+})
 
 describe('a frontend that sends and does not read', () => {
   it('PING - the worker stops reading it, and disconnects it', async () => {

@@ -40,8 +40,9 @@ export interface WireTiming {
 }
 
 /**
- * An accepted peer that leaves more than this unread is not read from until it has read it: otherwise it could ask on and
- * on for answers that it never reads. If it reads nothing for `silenceMs`, it counts as lost.
+ * A peer that leaves more than this unread gets no more answers: otherwise it could ask on and on. An accepted peer is not
+ * read from until it has read; if it reads nothing for `silenceMs`, it counts as lost. A peer that this side has connected
+ * to may need longer to read (KV of `boostr` is one frame); only its PINGs are ignored.
  */
 const UNREAD_BYTES_MAX = 64 * 1024 * 1024
 
@@ -78,7 +79,7 @@ export class WireSocket {
   readonly #decoder: FrameDecoder
   readonly #timing: WireTiming
   readonly #limits: FrameLimits
-  readonly #unreadBytesMax: number
+  readonly #isAcceptor: boolean
   readonly #pulse: NodeJS.Timeout
   #beforeFlush: () => void = () => undefined
   #isFlushDue = false
@@ -110,7 +111,7 @@ export class WireSocket {
     })
     const onPart = handler.onPart?.bind(handler)
     this.#limits = limits
-    this.#unreadBytesMax = side === 'acceptor' ? UNREAD_BYTES_MAX : Infinity
+    this.#isAcceptor = side === 'acceptor'
     this.#decoder = new FrameDecoder(
       strangerLimits(),
       { onFrame: this.#onFrame.bind(this), ...(onPart ? { onPart } : {}) },
@@ -233,7 +234,7 @@ export class WireSocket {
       if (!this.#isReady) this.#strangerBytes += piece.length
       this.#decoder.push(piece)
       if (!this.#isReady && this.#strangerBytes > STRANGER_BYTES_MAX) throw tooMuchOfStranger()
-      if (this.#socket.writableLength > this.#unreadBytesMax) this.#socket.pause()
+      if (this.#isAcceptor && this.#leavesUnread) this.#socket.pause()
     } catch (error) {
       this.close(BatonError.from(error))
     }
@@ -250,6 +251,7 @@ export class WireSocket {
       this.#decoder.limits = this.#limits
       this.#handler.onReady(this.#handshake.peer)
     } else if (tag === TAG.PING) {
+      if (!this.#isAcceptor && this.#leavesUnread) return
       this.#beforeFlush()
       this.writer.begin(TAG.PONG).bytes(bytes.subarray(start, end)).end()
       this.flushSoon()
@@ -258,6 +260,10 @@ export class WireSocket {
     } else {
       this.#handler.onFrame(tag, bytes, start, end)
     }
+  }
+
+  get #leavesUnread(): boolean {
+    return this.#socket.writableLength > UNREAD_BYTES_MAX
   }
 
   #onGoodbye(bytes: Uint8Array, start: number, end: number): void {
