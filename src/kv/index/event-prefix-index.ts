@@ -136,6 +136,8 @@ export class EventPrefixIndex implements PrefixIndex {
     if (this.#names.count > 0) this.#names.takeEach(holders, hashes, 0, count, TIER_BIT.device)
     const device = this.#device
     const scansBefore = device.scans
+    // Not in `removeLoose`, which is called for each block.
+    device.release.tend()
     if (count > 1) device.lookAhead.touch(hashes, 0, count)
     for (let i = 0; i < count; i++) {
       const holder = holders[i] as number
@@ -241,7 +243,8 @@ export class EventPrefixIndex implements PrefixIndex {
 
   /**
    * Evicts the oldest chains of the largest tier until the memory is within its limit. Pages freed by runs can only
-   * be used by runs again; if nothing else can be gained, loose blocks are evicted.
+   * be used by runs again: if they are many, they are returned, and if nothing else can be gained, loose blocks are
+   * evicted.
    */
   #keepWithinBytes(blocks: number): void {
     this.#storedSinceLook += blocks
@@ -252,6 +255,7 @@ export class EventPrefixIndex implements PrefixIndex {
       const tiers = this.#tiers.toSorted((a, b) => b.bytesNeeded - a.bytesNeeded)
       const bytes = tiers.reduce((sum, tier) => sum + tier.bytesNeeded, 0)
       if (bytes <= bytesMax) return
+      if (tiers.some((tier) => tier.release.hurry())) continue
       const reusable = tiers.reduce((sum, tier) => sum + tier.reusableBytes, 0)
       const hasGone =
         bytes - reusable > bytesMax

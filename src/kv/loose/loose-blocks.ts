@@ -171,22 +171,6 @@ export class LooseBlocks {
     else this.#table.expect(count + more, count + most)
   }
 
-  /** Adds blocks `from` .. `to`, which were in a run, so that none is present. */
-  addNew(hashes: Uint32Array, from: number, to: number, holder: number): void {
-    const table = this.#table
-    const number = this.#owners.enter(holder)
-    const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
-    for (let i = from; i < to;) {
-      const stop = Math.min(to, i + AHEAD_MAX)
-      this.prefetched = table.prefetch(hashes, i, stop)
-      for (; i < stop; i++) {
-        table.add((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0, word)
-      }
-    }
-    this.#ages.gained(to - from)
-    this.#owners.gained(number, to - from)
-  }
-
   /** Adds an owner to the block found; returns the number of its owners. */
   hold(holder: number): number {
     const number = this.#owners.enter(holder)

@@ -96,7 +96,7 @@ export class RunDissolution {
     const count = this.#gathered
     if (count === 0) return
     this.#gathered = 0
-    this.#loose.addNew(this.#hashes, 0, count, this.#holder)
+    this.#addLoose(0, count, this.#holder)
     this.#rest += REST_SHARE * count
     this.#dissolved(count)
   }
@@ -112,18 +112,39 @@ export class RunDissolution {
    * dissolved, too. Returns the number of blocks from the hole on; 0 if there is no hole.
    */
   dissolveAfterHole(run: number): number {
-    const { reader, runs } = this.#blocks
+    const { runs } = this.#blocks
     if (runs.isFree(run)) return 0
     const record = run * RUN_STRIDE
     if ((runs.records[record + COUNT] as number) > HOLDERS_MAX) return 0
     const hole = this.#holdings.firstHole(run)
     if (hole === runs.records[record + END]) return 0
+    return this.#cutTail(run, hole)
+  }
+
+  /** Makes the last blocks of a run loose, about so many or all that are left; returns their number. */
+  release(run: number, blocks: number): number {
+    const { runs } = this.#blocks
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    let from = Math.max(start, (runs.records[run * RUN_STRIDE + END] as number) - blocks)
+    // A run ends with a block that has a holder.
+    while (from > start && !this.#holdings.isHeld(run, from - 1)) from -= 1
+    return this.#cutTail(run, from)
+  }
+
+  /** Queries may build runs from dissolved blocks again. */
+  endRest(): void {
+    this.#rest = 0
+  }
+
+  /** Makes the blocks of a run from an offset on loose, or all if few are left; returns their number. */
+  #cutTail(run: number, from: number): number {
+    const { anchors, reader, runs } = this.#blocks
+    const record = run * RUN_STRIDE
     const start = runs.records[record + START] as number
-    if (hole - start < LONG_RUN_MIN) return this.#convert(run, start)
+    if (from - start < LONG_RUN_MIN) return this.#convert(run, start)
     // Now the end of a holding, which may be named next.
-    const page = runs.records[record + FIRST_PAGE] as number
-    this.#blocks.anchors.add(reader.positionNear(page, hole - 1))
-    return this.#convert(run, hole)
+    anchors.add(reader.positionNear(runs.records[record + FIRST_PAGE] as number, from - 1))
+    return this.#convert(run, from)
   }
 
   /** Makes the blocks of a run from an offset on loose; returns their number. */
@@ -199,22 +220,23 @@ export class RunDissolution {
   /** Makes a holder's blocks of the run from an offset on loose. */
   #addHolding(run: number, k: number, from: number, count: number): void {
     const { runs } = this.#blocks
-    const loose = this.#loose
     const list = runs.holdings(run)
     const at = runs.firstHolding(run) + HOLDING * k
     const holder = list[at] as number
     const held = list[at + 1] as number
     for (let i = 0; i < count;) {
       const stop = Math.min(count, this.#holdings.endOf(held, from + i) - from)
-      for (; i < stop; i = Math.min(stop, i + AHEAD_MAX)) {
-        const to = Math.min(stop, i + AHEAD_MAX)
-        if (k === 0) loose.addNew(this.#hashes, i, to, holder)
-        else {
-          loose.prefetch(this.#hashes, i, to)
-          loose.addOrHold(this.#hashes, i, to, holder)
-        }
-      }
-      i += 1
+      this.#addLoose(i, stop, holder)
+      i = stop + 1
+    }
+  }
+
+  /** Adds blocks that were read to a holder's loose ones; a faulty peer may have made some of them loose before. */
+  #addLoose(from: number, to: number, holder: number): void {
+    for (let i = from; i < to; i += AHEAD_MAX) {
+      const stop = Math.min(to, i + AHEAD_MAX)
+      this.#loose.prefetch(this.#hashes, i, stop)
+      this.#loose.addOrHold(this.#hashes, i, stop, holder)
     }
   }
 

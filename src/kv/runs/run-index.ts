@@ -23,6 +23,7 @@ import { RunExtension } from './run-extension.ts'
 import { RunLookAhead } from './run-look-ahead.ts'
 import { RunHoldings } from './run-holdings.ts'
 import { RunPlacement } from './run-placement.ts'
+import { RunRelease } from './run-release.ts'
 import { RunRemoval } from './run-removal.ts'
 import { RunSearch } from './run-search.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
@@ -56,6 +57,7 @@ export class RunIndex {
   readonly #dissolution: RunDissolution
   readonly lookAhead: RunLookAhead
   readonly #worth: RunWorth
+  readonly release: RunRelease
   readonly #placement: RunPlacement
   readonly eviction: RunEviction
   /** Extends results, if this is a lower tier. */
@@ -76,6 +78,7 @@ export class RunIndex {
     this.eviction = new RunEviction(blocks, holdings, loose)
     this.#search = new RunSearch(blocks, holdings, loose, scanFreeBlocks)
     this.#dissolution = new RunDissolution(blocks, holdings, loose)
+    this.release = new RunRelease(blocks, holdings, this.#dissolution)
     this.lookAhead = new RunLookAhead(blocks, holdings, loose)
     this.#removal = new RunRemoval(
       blocks,
@@ -102,8 +105,10 @@ export class RunIndex {
     return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes
   }
 
-  /** `bytes` plus the growth that the present blocks may cause. */
+  /** `bytes` plus the growth that the present blocks may cause; without memory that is being returned. */
   get bytesNeeded(): number {
+    const { isActive, bytesLeft } = this.release
+    if (isActive) return this.#holdings.bytes + this.#loose.bytesNeeded + bytesLeft
     return this.#blocks.bytesNeeded + this.#holdings.bytes + this.#loose.bytesNeeded
   }
 
@@ -131,6 +136,7 @@ export class RunIndex {
     this.#holdings.holders.reserve(holder)
     this.#loose.upkeep.tick += 1
     this.#loose.upkeep.tend()
+    this.release.tend()
     if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
       this.#dissolution.stored(hashes.length >> 1)
       return 'applied'
@@ -185,6 +191,7 @@ export class RunIndex {
    */
   remove(holder: number, hashes: Uint32Array, mayBeLoose = true): void {
     this.#holdings.holders.reserve(holder)
+    this.release.tend()
     this.#removal.remove(holder, hashes, mayBeLoose)
   }
 

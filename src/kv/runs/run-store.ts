@@ -21,7 +21,7 @@
  *
  * Invariant: a holder has at most one holding in a run.
  */
-import { HolderPlaces } from './holder-places.ts'
+import { HolderPlaces } from '../words/holder-places.ts'
 import { WordPool } from '../words/word-pool.ts'
 
 export const RUN_STRIDE = 16
@@ -81,10 +81,20 @@ export class RunStore {
     return this.#top
   }
 
+  /** Touched memory of the records, in bytes. */
+  get recordBytes(): number {
+    return 4 * RUN_STRIDE * this.#top
+  }
+
+  /** Whether a run has so many holders that their places are in a table. */
+  get hasCrowded(): boolean {
+    return this.#places.size > 0
+  }
+
   get bytes(): number {
     let placeBytes = 0
     for (const places of this.#places.values()) placeBytes += places.bytes
-    return 4 * RUN_STRIDE * this.#top + this.#pool.bytes + placeBytes
+    return this.recordBytes + this.#pool.bytes + placeBytes
   }
 
   /** Creates a run without blocks and holders; the caller has checked that there is a page for it. */
