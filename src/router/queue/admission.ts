@@ -10,7 +10,7 @@
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
 import type { RoutingHints } from '../../request/index.ts'
-import type { ClassQueue, QueueEntry } from './class-queue.ts'
+import type { ClassQueue, QueueEntry, QueueRank } from './class-queue.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
 import { pinOf } from '../decide/pin.ts'
@@ -103,7 +103,7 @@ export class Admission {
       waiter.onRefused(late)
       return () => undefined
     }
-    this.#overload.arrived(nowMs)
+    this.#overload.arrived(rankOf(query.request.routing), nowMs)
     if (!mustWait) {
       this.#overload.sentAtOnce(nowMs)
       waiter.onGo(0)
@@ -141,11 +141,10 @@ export class Admission {
     const nowMs = this.#clock.nowMs()
     this.#overload.boundEngines(nowMs)
     this.#shorten(nowMs)
-    const line = this.#overload.line(nowMs)
-    const { strictPriority = 0, tenantId: tenant = '', tenantWeight = 1 } = routing
-    const rank = { strictPriority, tenant, tenantWeight }
+    const rank = rankOf(routing)
+    const line = this.#overload.line(rank, nowMs)
     if (line === null || this.#queue.countAhead(rank) < line) return null
-    this.#overload.arrived(nowMs)
+    this.#overload.arrived(rank, nowMs)
     return this.#overload.refusal(line, nowMs)
   }
 
@@ -178,7 +177,7 @@ export class Admission {
   /** Null if the request is queued. If the queue is full, a less important request is displaced. */
   #add(entry: Waiting): BatonError | null {
     const nowMs = this.#clock.nowMs()
-    const line = this.#overload.line(nowMs)
+    const line = this.#overload.line(entry, nowMs)
     if (line !== null && this.#ahead(entry) >= line) return this.#overload.refusal(line, nowMs)
     const retryAfterMs = this.#overload.retryAfterMs(nowMs)
     const scope = { workers: this.#router.workerCount, retryAfterMs }
@@ -193,11 +192,11 @@ export class Admission {
 
   /** Refuses the queued requests beyond the limit, lowest priority first. */
   #shorten(nowMs: number): void {
-    const line = this.#overload.line(nowMs)
-    if (line === null) return
-    while (this.#queue.requests > line) {
+    for (;;) {
       const last = this.#queue.last() as Waiting | null
       if (last === null || last.strictPriority === FIRST) return
+      const line = this.#overload.line(last, nowMs)
+      if (line === null || this.#queue.requests <= line) return
       this.#drop(last, this.#overload.refusal(line, nowMs))
     }
   }
@@ -332,6 +331,11 @@ export class Admission {
   #retryAfterMs(): number {
     return this.#overload.retryAfterMs(this.#clock.nowMs())
   }
+}
+
+function rankOf(routing: RoutingHints): QueueRank {
+  const { strictPriority = 0, tenantId: tenant = '', tenantWeight = 1 } = routing
+  return { strictPriority, tenant, tenantWeight }
 }
 
 function closing(): BatonError {

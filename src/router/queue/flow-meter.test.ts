@@ -184,6 +184,8 @@ describe('FlowMeter - several routers', () => {
       if (nowMs % 600 === 0) meters[1]?.gone(nowMs)
     }
     expect(meters.map((meter) => meter.isOverloaded(3000))).toEqual([true, false])
+    // 10 and 1.7 per second are sent.
+    for (const meter of meters) expect(1000 * meter.fairRate(3000)).toBeCloseTo(5.8, 0)
   })
 
   it('counts the routers that have requests', () => {

@@ -139,6 +139,13 @@ export class FlowMeter {
     return done === 0 ? null : done / (spans * SPAN_MS)
   }
 
+  /** An equal part of what all routers send, per millisecond. */
+  fairRate(nowMs: number): number {
+    this.#turn(nowMs)
+    const spans = Math.max(Math.min(this.#spans, this.#past.length), 1)
+    return doneIn(this.#all(0, spans)) / (spans * SPAN_MS * (1 + this.#heardMs.size))
+  }
+
   /** Arrivals per request sent, at all routers. */
   excess(nowMs: number): number {
     this.#turn(nowMs)

@@ -5,6 +5,8 @@
 import { BatonError } from '../../base/index.ts'
 import type { PoolCapacity } from '../capacity/pool-capacity.ts'
 import type { QueueDemand } from '../capacity/rank-judge.ts'
+import type { QueueRank } from './class-queue.ts'
+import { ClassShares } from './class-shares.ts'
 import { FlowMeter } from './flow-meter.ts'
 import type { Flow, ToldFlow } from './flow-meter.ts'
 
@@ -34,6 +36,7 @@ export interface OverloadLimitOptions {
 export class OverloadLimit {
   readonly #options: OverloadLimitOptions
   readonly #flow: FlowMeter
+  readonly #shares = new ClassShares()
   /** Wait of the last request that was sent, and since when none has been sent. */
   #lastWaitMs = 0
   #stillSinceMs = 0
@@ -52,8 +55,9 @@ export class OverloadLimit {
     })
   }
 
-  arrived(nowMs: number): void {
+  arrived(rank: QueueRank, nowMs: number): void {
     this.#flow.arrived(nowMs)
+    this.#shares.arrived(rank, nowMs)
   }
 
   /** What arrived at another frontend, and what was done there. */
@@ -64,12 +68,14 @@ export class OverloadLimit {
   /** A request was sent without having been queued. */
   sentAtOnce(nowMs: number): void {
     this.#flow.gone(nowMs)
+    this.#shares.gone(nowMs)
     if (this.#isBounding) this.boundEngines(nowMs)
   }
 
   /** A queued request was sent. */
   sent(nowMs: number, waitedMs: number): void {
     this.#flow.gone(nowMs)
+    this.#shares.gone(nowMs)
     this.#stillSinceMs = nowMs
     this.#lastWaitMs = waitedMs
   }
@@ -84,10 +90,11 @@ export class OverloadLimit {
     return this.#flow.rate(nowMs)
   }
 
-  /** Under overload: how many requests may be queued. Null: the queue's own limits apply. */
-  line(nowMs: number): number | null {
+  /** Under overload: how many requests may be queued before such a one. Null: the queue's own limits apply. */
+  line(rank: QueueRank, nowMs: number): number | null {
     const work = this.#work(nowMs)
-    return work === null ? null : Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
+    if (work === null || this.#shares.isWithinShare(rank, nowMs)) return null
+    return Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
   }
 
   /**
@@ -161,7 +168,8 @@ export class OverloadLimit {
   }
 
   #startedWithin(waitMs: number, nowMs: number): number {
-    return (this.#flow.rate(nowMs) ?? 0) * waitMs
+    // A router that got less than its share needs the queue to get more.
+    return Math.max(this.#flow.rate(nowMs) ?? 0, this.#flow.fairRate(nowMs)) * waitMs
   }
 
   #hasWaited(nowMs: number, ms: number): boolean {
