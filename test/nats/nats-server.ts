@@ -6,7 +6,7 @@ import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { freePort } from '../free-port.ts'
 import { until } from '../until.ts'
 
@@ -29,6 +29,7 @@ export class NatsServer {
   readonly port: number
   readonly #folder = mkdtempSync(join(tmpdir(), 'baton-nats-'))
   readonly #config: string
+  #name = ''
   #process: ChildProcess | null = null
 
   private constructor(port: number) {
@@ -40,9 +41,9 @@ export class NatsServer {
    * `jetstream`: more settings inside that block, each preceded by a comma. Another process may take the port before the
    * server does; then it is started on another one.
    */
-  static async start(settings = '', jetstream = ''): Promise<NatsServer> {
+  static async start(settings = '', jetstream = '', port?: number): Promise<NatsServer> {
     for (let attempt = 1; ; attempt++) {
-      const server = new NatsServer(await freePort())
+      const server = new NatsServer(port ?? (await freePort()))
       server.configure(settings, jetstream)
       try {
         await server.restart()
@@ -60,19 +61,27 @@ export class NatsServer {
 
   /** Replaces the settings; takes effect with the next start. */
   configure(settings: string, jetstream = ''): void {
+    const [, given] = /server_name: (\S+)/.exec(settings) ?? []
+    this.#name = given ?? basename(this.#folder)
+    const named = given === undefined ? `server_name: ${this.#name}\n` : ''
     writeFileSync(
       this.#config,
-      `host: 127.0.0.1\nport: ${this.port}\njetstream { store_dir: "${this.#folder}"${jetstream} }\n${settings}\n`,
+      `host: 127.0.0.1\nport: ${this.port}\njetstream { store_dir: "${this.#folder}"${jetstream} }\n${named}${settings}\n`,
     )
   }
 
-  /** Starts again on the same port; data in memory is lost. */
+  /**
+   * Starts again on the same port; data in memory is lost. Rejects when another server has taken the port meanwhile:
+   * a test that took it for its own would wait for ever when it ends.
+   */
   async restart(): Promise<void> {
     const started = spawn('nats-server', ['-c', this.#config], { stdio: 'ignore' })
     this.#process = started
     await until('nats-server listens', async () => {
       if (started.exitCode !== null) throw new Error(`nats-server ended with ${started.exitCode}`)
-      return await answers(this.port)
+      const who = await nameAt(this.port)
+      if (who === null || who === this.#name) return who !== null
+      throw new Error(`the nats-server ${who} has taken port ${this.port}`)
     })
   }
 
@@ -102,17 +111,19 @@ export class NatsServer {
   }
 }
 
-/** A NATS server speaks first. */
-async function answers(port: number): Promise<boolean> {
+/** The name of the server that answers there. A NATS server speaks first; null: none answers. */
+async function nameAt(port: number): Promise<string | null> {
   return await new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1')
-    const end = (isThere: boolean): void => {
+    const end = (name: string | null): void => {
       socket.destroy()
-      resolve(isThere)
+      resolve(name)
     }
-    socket.setTimeout(ANSWER_MS, () => end(false))
-    socket.once('data', () => end(true))
-    socket.once('error', () => end(false))
-    socket.once('close', () => end(false))
+    socket.setTimeout(ANSWER_MS, () => end(null))
+    socket.once('data', (info: Buffer) =>
+      end(/"server_name":"([^"]*)"/.exec(info.toString())?.[1] ?? ''),
+    )
+    socket.once('error', () => end(null))
+    socket.once('close', () => end(null))
   })
 }
