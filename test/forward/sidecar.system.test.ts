@@ -21,6 +21,7 @@ const bodyOf = (text: string): string => text.slice(text.indexOf('\r\n\r\n') + 4
 describe('a sidecar worker in forward mode with a separate frontend', () => {
   let engine: ForwardEngineServer
   let port: number
+  let worker: Awaited<ReturnType<typeof startBaton>>
   let answer: (request: SeenRequest) => Buffer | string | null = () => null
   const ends: (() => unknown)[] = []
 
@@ -30,7 +31,7 @@ describe('a sidecar worker in forward mode with a separate frontend', () => {
     const folder = mkdtempSync(path.join(tmpdir(), 'baton-fleet-'))
     ends.push(() => rmSync(folder, { recursive: true, force: true }))
     const fleet = ['--discovery-dir', folder]
-    const worker = await startBaton(
+    worker = await startBaton(
       ['worker', '--engine', 'openai', '--engine-url', engine.url, '--forward', ...fleet],
       /"kind":"ready"/,
     )
@@ -132,5 +133,12 @@ describe('a sidecar worker in forward mode with a separate frontend', () => {
     const seen = await ask(port, '/v1/audio/speech', '{"model":"m","input":"a"}')
     expect(seen.body.toString()).toBe('{"ok":true}')
     expect(engine.asked.at(-1)?.path).toBe('/v1/audio/speech')
+  })
+
+  it('the engine is gone - the worker ends, says why, and its supervisor starts it again', async () => {
+    await engine.close()
+    await until('the worker has ended', () => worker.process.exitCode !== null)
+    expect(worker.process.exitCode).toBe(1)
+    expect(worker.printed()).toContain(`baton: the engine at ${engine.url} is lost`)
   })
 })

@@ -42,8 +42,8 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
       ? await runWorkerInRoles(first, enginesInTurn(config, created, traces))
       : await runWorkerProcess(processOptions(config, first, created, traces))
   await traces?.close()
-  // An engine that hangs would keep the process alive.
-  process.exit(exitCode)
+  // An engine that hangs would keep the process alive. A sidecar that has lost its engine has set an exit code.
+  process.exit(exitCode === 0 ? process.exitCode : exitCode)
 }
 
 /**

@@ -9,6 +9,7 @@ import type { Discovery } from '../../discovery/index.ts'
 import type { FleetNote } from '../../frontend/index.ts'
 import {
   createLogger,
+  EXIT_FAILED,
   HostedWorker,
   loadModelText,
   localModelPath,
@@ -66,9 +67,11 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
   }
   const kind = UPSTREAM_KINDS.find((name) => name === engine)
   const named = kind === undefined ? {} : { kind }
-  // The supervisor of this process starts it again, and the new process waits for its engine.
+  // The supervisor of this process starts it again (systemd: also with `Restart=on-failure`), and the new process waits
+  // for its engine.
   const onLost = ({ message }: BatonError): void => {
     console.error(`baton: the engine at ${engineUrl} is lost: ${message}`)
+    process.exitCode = EXIT_FAILED
     process.kill(process.pid, 'SIGTERM')
   }
   if (config.forward && config.isShippedModel) {
