@@ -1,5 +1,5 @@
 /**
- * Reports the end of a connection to all replies of a pipeline. Node reports it only to the reply whose turn it is, so
+ * Reports the end of a connection to all replies of a pipeline. Node 20 reports it only to the reply whose turn it is, so
  * the other requests would never be cancelled.
  */
 import type { ServerResponse } from 'node:http'
@@ -26,9 +26,9 @@ function repliesOf(socket: Socket): Set<ServerResponse> {
 }
 
 function closeAll(replies: Set<ServerResponse>): void {
-  for (const res of replies) {
-    if (res.socket !== null) continue
-    res.destroy()
-    res.emit('close')
-  }
+  for (const res of replies) if (res.socket === null) res.destroy()
+  // Node 24 reports it to all by now, and nothing may be reported twice.
+  setImmediate(() => {
+    for (const res of replies) if (res.socket === null) res.emit('close')
+  })
 }
