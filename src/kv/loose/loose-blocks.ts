@@ -27,7 +27,7 @@ import type { OwnerLists } from './owner-lists.ts'
 import type { Tenancies } from './tenancies.ts'
 
 /** Memory of a row in a segment that has just grown. */
-const BLOCK_BYTES = 23
+export const BLOCK_BYTES = 23
 /** With fewer blocks the filters of the table are in the CPU cache anyway. */
 const MARKS_AHEAD_MIN = 1 << 17
 /** Into how many ages the blocks that fit into memory are divided. */

@@ -95,11 +95,6 @@ export class BlockArena {
     return this.#pageTop << PAGE_BITS
   }
 
-  /** Number of blocks for which memory has been touched. */
-  get blocksTouched(): number {
-    return this.#pageTop << PAGE_BITS
-  }
-
   /** Touched memory in bytes. */
   get bytes(): number {
     return this.#pageTop * PAGE_BYTES + this.#shares.bytes

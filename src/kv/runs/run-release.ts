@@ -6,6 +6,7 @@
  * ever was. So when pages and records take many times the memory that the blocks left would take as loose ones, the runs
  * left are dissolved, a few per event. Stores and queries make new runs of these blocks.
  */
+import { BLOCK_BYTES } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
@@ -13,9 +14,7 @@ import { COUNT, RUN_STRIDE } from './run-store.ts'
 
 /** Less memory is not worth it. */
 const BYTES_MIN = 1 << 20
-/** Memory of a (holder, block) pair as a loose one, at most. */
-const LOOSE_BYTES = 23
-/** So many times that memory is too much; a smaller factor makes removals slower. And when memory is short. */
+/** So many times the memory of loose blocks is too much; a smaller factor makes removals slower. And when memory is short. */
 const WASTE = 32
 const WASTE_IF_SHORT = 2
 /** Per event: (holder, block) pairs that become loose (the run in progress is finished), and records that are read. */
@@ -44,9 +43,9 @@ export class RunRelease {
     return this.#passesLeft > 0
   }
 
-  /** Memory that the blocks left in runs will take. */
+  /** Memory that the (holder, block) pairs left in runs will take as loose ones, at most. */
   get bytesLeft(): number {
-    return LOOSE_BYTES * this.#holdings.entries
+    return BLOCK_BYTES * this.#holdings.entries
   }
 
   /** Does a part of the work, if there is any; call before an event is applied. */
@@ -88,7 +87,7 @@ export class RunRelease {
     } else if (this.#hand === 0) {
       this.#passesLeft -= 1
       this.#hand = runs.top
-      this.#notBefore = this.#blocks.added + this.#blocks.arena.blocksTouched
+      this.#notBefore = this.#blocks.added + this.#blocks.arena.end
     }
   }
 }
