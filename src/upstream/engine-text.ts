@@ -82,7 +82,33 @@ export async function findText(
   const foreign = async (sample: string) => (await dialect.tokenize?.(client, sample)) ?? null
   const source = modelPath === undefined ? `the model at ${path}, which it reports` : '--model'
   refuseOtherTokenizer(await compareTexts(text, foreign), source)
-  return { modelPath: path, text, remote: null }
+  if (!(await hasOtherTemplate(text, server))) return { modelPath: path, text, remote: null }
+  const remote = modelPath === undefined ? await remoteText(options, server) : null
+  options.onNote?.(
+    remote === null
+      ? `renders chats with another template than ${source}: chats are rendered with that of ${source}; give --model with a folder that has the engine's template, or --forward`
+      : `renders chats with another template than ${source}: chats are rendered with the engine's`,
+  )
+  return remote === null
+    ? { modelPath: path, text, remote }
+    : { modelPath: undefined, text: remote.text, remote }
+}
+
+/** True when the server was started with a template of its own (`--chat-template`, `--chat-template-file`). */
+async function hasOtherTemplate(
+  text: ModelText,
+  { client, dialect, facts }: EngineServer,
+): Promise<boolean> {
+  const { chatTemplate } = facts
+  // Jinja drops one line feed at the end.
+  const plain = (source: string | undefined): string => (source ?? '').replace(/\n$/, '')
+  if (chatTemplate !== undefined) return plain(chatTemplate) !== plain(text.template?.source)
+  const differing = await compareChats(text, {
+    theirs: async (messages) => (await dialect.tokenizeChat?.(client, messages)) ?? null,
+    ours: (chat, literalRanges) =>
+      Promise.resolve(text.tokenizer.encode(chat, { special: true, literalRanges })),
+  })
+  return differing > 0
 }
 
 /** Null: the server does not report enough, or its template is rendered differently here. */

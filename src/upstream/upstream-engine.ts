@@ -110,6 +110,11 @@ export class UpstreamEngine implements Engine {
     return this.#found
   }
 
+  /** The chat template if it is the server's; null: that of the model's files is used. */
+  get chatTemplate(): string | null {
+    return this.#started?.remote?.description.template ?? null
+  }
+
   /** True when `start` failed because the tokenizer is at a path of the server that cannot be read here. */
   get lacksText(): boolean {
     return this.#lacksText

@@ -1,5 +1,5 @@
 /** Baton in front of real llama-servers; each test starts its own servers. */
-import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -103,6 +103,30 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(stopped.choices[0]?.message.content).not.toContain('fox')
     const { expected, seen: text } = await killedInTheMiddle(server, both, 400)
     expect(text).toBe(expected)
+  })
+
+  it('a server with --chat-template-file - chats are rendered with it, and a server with the usual template does not serve beside it', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'baton-template-'))
+    open.push(() => rmSync(folder, { recursive: true }))
+    const file = path.join(folder, 'own.jinja')
+    writeFileSync(
+      file,
+      "{% for m in messages %}{{ '<|im_start|>' + m['role'] + ': ' + m['content'] + '<|im_end|>' }}{% endfor %}{{ 'Once' }}\n",
+    )
+    const own = await llama(['--chat-template-file', file])
+    const alone = await baton(['--upstream', own.url])
+    expect((await chat(alone.url)).choices[0]?.message.content).toBe(await direct(own))
+    expect(alone.printed()).toMatch(/another template .* rendered with the engine's/)
+    const usual = await llama()
+    expect(await direct(usual)).not.toBe(await direct(own))
+    const both = await baton(['--upstream', `${own.url},${usual.url}`])
+    const { text } = await ask(`${both.url}/health`)
+    const { models, warnings } = JSON.parse(text) as {
+      readonly warnings: readonly string[]
+      readonly models: readonly { readonly workers: readonly unknown[] }[]
+    }
+    expect(models.map(({ workers }) => workers.length)).toEqual([1])
+    expect(warnings.join()).toMatch(/chat template \w+ instead of \w+/)
   })
 
   it('separate prefill and decode, KV in slot files - same tokens, and no file remains', async () => {

@@ -2,7 +2,7 @@
 import { RequestContext } from '../../src/engine/index.ts'
 import { osClock } from '../../src/os/index.ts'
 import { workerIdOf } from '../../src/base/index.ts'
-import type { Chunk, GenerateRequest } from '../../src/request/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest } from '../../src/request/index.ts'
 import { UpstreamEngine } from '../../src/upstream/index.ts'
 import type { UpstreamEngineOptions } from '../../src/upstream/index.ts'
 
@@ -28,9 +28,15 @@ export function requestOf(parts: Partial<GenerateRequest> = {}): GenerateRequest
   }
 }
 
-export async function startedEngine(
-  options: Omit<UpstreamEngineOptions, 'clock' | 'mode'> & Partial<UpstreamEngineOptions>,
-): Promise<UpstreamEngine> {
+type Options = Omit<UpstreamEngineOptions, 'clock' | 'mode'> & Partial<UpstreamEngineOptions>
+
+export async function startedEngine(options: Options): Promise<UpstreamEngine> {
+  return (await startedWithConfig(options)).engine
+}
+
+export async function startedWithConfig(
+  options: Options,
+): Promise<{ readonly engine: UpstreamEngine; readonly config: EngineConfig }> {
   const engine = new UpstreamEngine({
     clock: osClock,
     mode: 'agg',
@@ -38,8 +44,7 @@ export async function startedEngine(
     startDeadlineMs: 0,
     ...options,
   })
-  await engine.start(workerIdOf(1n))
-  return engine
+  return { engine, config: await engine.start(workerIdOf(1n)) }
 }
 
 export async function chunksOf(

@@ -8,7 +8,7 @@ import { RemoteTexts } from '../../src/upstream/index.ts'
 import type { RemoteText } from '../../src/upstream/index.ts'
 import type { UpstreamEngine, UpstreamEngineOptions } from '../../src/upstream/index.ts'
 import { bodyOf, llamaText, local } from './llama-text.ts'
-import { chunksOf, requestOf, startedEngine, tokensOf } from './engine-kit.ts'
+import { chunksOf, requestOf, startedWithConfig, tokensOf } from './engine-kit.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 import type { FakeServer, SeenRequest } from './transcripts.ts'
 
@@ -44,10 +44,11 @@ async function llama(
   open.push(server)
   const remoteTexts = new RemoteTexts()
   const loadText = (): Promise<never> => Promise.reject(new Error('it is on another machine'))
-  const engine = await startedEngine({ url: server.url, loadText, remoteTexts, ...options })
+  const all = { url: server.url, loadText, remoteTexts, ...options }
+  const { engine, config } = await startedWithConfig(all)
   open.unshift({ close: () => engine.cleanup() })
   const texts = options.remoteTexts ?? remoteTexts
-  return { server, engine, texts, text: texts.textOf('storyteller') as RemoteText }
+  return { server, engine, texts, text: texts.textOf(config.textDigest) as RemoteText }
 }
 
 const TEXTS = [
@@ -240,9 +241,10 @@ describe('vLLM', () => {
     open.push(server)
     const remoteTexts = new RemoteTexts()
     const loadText = (): Promise<never> => Promise.reject(new Error('it is on another machine'))
-    const engine = await startedEngine({ url: server.url, kind: 'vllm', loadText, remoteTexts })
+    const all = { url: server.url, kind: 'vllm' as const, loadText, remoteTexts }
+    const { engine, config } = await startedWithConfig(all)
     open.unshift({ close: () => engine.cleanup() })
-    return remoteTexts.textOf('storyteller') as RemoteText
+    return remoteTexts.textOf(config.textDigest) as RemoteText
   }
 
   it.each(TEXTS)('%j - is encoded and decoded', async (text) => {

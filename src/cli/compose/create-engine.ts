@@ -23,6 +23,8 @@ export interface CreatedEngine {
    * files.
    */
   readonly takeModelText?: () => ModelText | null
+  /** The chat template of an engine with its own, after its start. */
+  readonly engineTemplate?: () => string | null
 }
 
 export async function createEngine(
@@ -35,8 +37,10 @@ export async function createEngine(
       return await createSim(config, mode)
     case 'llamacpp':
       return await createLlamaCpp(config, mode)
-    default:
-      return { engine: createSidecarEngine(config, mode) }
+    default: {
+      const engine = createSidecarEngine(config, mode)
+      return { engine, engineTemplate: () => engine.chatTemplate }
+    }
   }
 }
 

@@ -89,6 +89,6 @@ export class ModelTexts {
   }
 
   async #remote(card: WorkerCard): Promise<RemoteText> {
-    return this.atEngines.textOf(card.engine.model) ?? (await this.#atWorkers.load(card))
+    return this.atEngines.textOf(card.engine.textDigest) ?? (await this.#atWorkers.load(card))
   }
 }

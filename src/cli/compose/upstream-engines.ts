@@ -4,7 +4,6 @@
  */
 import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import type { Engine } from '../../engine/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
 import type { FleetNote } from '../../frontend/index.ts'
 import {
@@ -57,7 +56,10 @@ const GATEWAY_START_MS = 5000
 const IDLE_POLL_MS = 100
 
 /** The engine of `baton worker --engine-url`. */
-export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMode): Engine {
+export function createSidecarEngine(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): UpstreamEngine | ForwardEngine {
   const { engine, engineUrl } = config
   if (engineUrl === null) {
     throw new BatonError(
@@ -185,11 +187,12 @@ class GatewayFleet {
     const hosted = hostedOptions({ ...this.#config, graceSeconds: 0 })
     const log = workerLog(createLogger(this.#config.logLevel))
     const workerId = workerIdOfUpstream(spec)
-    const workerOf = (engine: Engine): HostedWorker =>
+    const workerOf = (engine: UpstreamEngine | ForwardEngine): HostedWorker =>
       new HostedWorker({
         ...hosted,
         engineName: found.kind,
         engine,
+        engineTemplate: () => engine.chatTemplate,
         mode,
         workerId,
         plane: { kind: 'local', plane: this.#planes.local },

@@ -58,10 +58,11 @@ describe('modelTextDigest - equal if and only if tokenizer and template behave t
 describe('modelAgreementOf - the checksum of a card', () => {
   it('changes with each fact, and with nothing else of the engine', () => {
     const engine = { model: 'm', kvCacheBlockSize: 16, contextLength: 4096 }
-    const sum = (change: object) => modelAgreementOf({ ...engine, ...change }, null).checksum
+    const sum = (change: object) =>
+      modelAgreementOf({ ...engine, ...change }, { text: null }).checksum
     expect(sum({ maxNumSeqs: 3, model: 'n' })).toBe(sum({}))
     expect(sum({ kvCacheBlockSize: 32 })).not.toBe(sum({}))
     expect(sum({ contextLength: 4095 })).not.toBe(sum({}))
-    expect(modelAgreementOf(engine, storyteller()).checksum).not.toBe(sum({}))
+    expect(modelAgreementOf(engine, { text: storyteller() }).checksum).not.toBe(sum({}))
   })
 })

@@ -40,14 +40,21 @@ const PROBES = [
   '#$%&()*+,-./:;<=>?@[\\]^_`{|}~--- === ...... !!!???',
 ] as const
 
-/** `text` and `weights` null: the files cannot be read here, so that they are not compared. */
+interface ReadModel {
+  /** Null: the files cannot be read here, so they are not compared. */
+  readonly text: ModelText | null
+  /** The template of an engine that renders with its own instead of the one in `text`; null: it has none. */
+  readonly engineTemplate?: string | null
+  readonly weights?: string | null
+}
+
 export function modelAgreementOf(
   engine: EngineConfig,
-  text: ModelText | null,
-  weights: string | null = null,
+  { text, engineTemplate = null, weights = null }: ReadModel,
 ): ModelAgreement {
   const digest = {
     ...(text === null ? {} : modelTextDigest(text)),
+    ...(engineTemplate === null ? {} : { template: templateDigest(engineTemplate) }),
     ...(weights === null ? {} : { weights }),
   }
   const checksum = finish(
@@ -63,8 +70,13 @@ export function modelTextDigest({
   return {
     vocabulary: vocabularyDigest(tokenizer),
     tokenizer: tokenizerDigest(tokenizer),
-    template: finish(createHash('sha256').update(template?.source ?? '')),
+    template: templateDigest(template?.source ?? ''),
   }
+}
+
+/** Jinja drops one line feed at the end, and so does a server that reports its template. */
+function templateDigest(source: string): string {
+  return finish(createHash('sha256').update(source.replace(/\n$/, '')))
 }
 
 function vocabularyDigest(tokenizer: Tokenizer): string {

@@ -68,6 +68,8 @@ export interface HostedWorkerOptions {
   readonly engine: Engine
   /** Returns the engine's model text if it has been read already; called once. Absent: the worker reads it. */
   readonly takeModelText?: () => ModelText | null
+  /** The chat template of an engine that has its own; called after its start. Null: that of its model's files. */
+  readonly engineTemplate?: () => string | null
   readonly engineName: string
   readonly mode: DisaggregationMode
   readonly plane: WorkerPlane
@@ -223,10 +225,13 @@ export class HostedWorker {
   async #agreement(engine: EngineConfig): Promise<ModelAgreement> {
     const { modelVersion, takeModelText } = this.#options
     const { modelPath } = engine
-    if (modelPath === undefined) return modelAgreementOf(engine, null, modelVersion)
+    const engineTemplate = this.#options.engineTemplate?.() ?? null
+    if (modelPath === undefined) {
+      return modelAgreementOf(engine, { text: null, engineTemplate, weights: modelVersion ?? null })
+    }
     const text = takeModelText?.() ?? (await loadModelText(modelPath).catch(() => null))
     const weights = modelVersion ?? (await weightsFingerprint(modelPath))
-    return modelAgreementOf(engine, text, weights)
+    return modelAgreementOf(engine, { text, engineTemplate, weights })
   }
 
   #answers(files: TextFiles | null): HostedAnswers {

@@ -56,6 +56,7 @@ export class ForwardEngine implements Engine {
   #observer: EngineObserver | null = null
   #watch: UpstreamWatch | null = null
   #target: ForwardTarget
+  #chatTemplate: string | null = null
 
   constructor(options: ForwardEngineOptions) {
     this.#options = options
@@ -65,6 +66,11 @@ export class ForwardEngine implements Engine {
   /** The target of forwarded requests; for an engine whose kind is detected, available after the start. */
   get target(): ForwardTarget {
     return this.#target
+  }
+
+  /** The server's chat template, which it renders with; null: it does not report it. */
+  get chatTemplate(): string | null {
+    return this.#chatTemplate
   }
 
   async start(_workerId: WorkerId): Promise<EngineConfig> {
@@ -85,6 +91,7 @@ export class ForwardEngine implements Engine {
     // Needed only for its questions about the server.
     const dialect = await createDialect(kind, { mode: 'agg', clock })
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
+    this.#chatTemplate = facts?.chatTemplate ?? null
     const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
       serverIdentity(client, { kind, model: name, deadlineMs })
     const identity = await askIdentity(ASK_MS)

@@ -51,18 +51,25 @@ const VOCABULARY_MAX = 2 ** 19
 const NAME =
   /<\|[^\s|<>]{1,40}\|>|<｜[^<>]{1,40}｜>|<\/?[a-z_]{1,32}>|<(?:start|end)_of_turn>|\[\/?[A-Z_]{2,24}\]/g
 
+/** Limit of different models and templates; the one joined least recently is dropped. */
+const TEXTS_MAX = 256
+
 interface KnownText {
   readonly text: RemoteText
   readonly description: TextDescription
+  readonly digest: string
 }
 
 export class RemoteTexts {
+  /** By model and template: servers of one model may have been started with different templates. */
   readonly #texts = new Map<string, KnownText>()
   /** One server after the other, because servers of one model share what the first one reports. */
   #joining: Promise<unknown> = Promise.resolve()
 
-  textOf(model: string): RemoteText | null {
-    return this.#texts.get(model)?.text ?? null
+  /** By the digest of the engine's card. */
+  textOf(digest: string | undefined): RemoteText | null {
+    for (const known of this.#texts.values()) if (known.digest === digest) return known.text
+    return null
   }
 
   /**
@@ -78,17 +85,23 @@ export class RemoteTexts {
   async #join(server: Server): Promise<JoinedText | null> {
     const source = sourceOf(server)
     if (source === null) return null
-    const { model } = server.facts
-    const known = this.#texts.get(model)
-    const description = known?.description ?? (await describedText(server, source))
-    if (description === null) return null
+    const { kind, client, facts } = server
+    const said = await (kind === 'vllm' ? ofVllm(client) : ofLlamaServer(client))
+    if (said === null) return null
+    const key = JSON.stringify([facts.model, said.template])
+    const known = this.#texts.get(key)
+    const description = known?.description ?? (await describedText(said, facts, source))
     const text = known?.text ?? remoteTextOf(description)
     if (known !== undefined) await refuseOther(known.text, source)
-    this.#texts.set(model, { text, description })
     const leave = text.tokenizer.addSource(source)
     // Tokens learned from one text need not be asked for one by one.
     const probe = await text.tokenizer.encodeThere(LEARNING_TEXT, { special: false })
-    return { text, description, source, digest: descriptionDigest(description, probe), leave }
+    const digest = descriptionDigest(description, probe)
+    this.#texts.delete(key)
+    this.#texts.set(key, { text, description, digest })
+    const [oldest] = this.#texts.keys()
+    if (this.#texts.size > TEXTS_MAX && oldest !== undefined) this.#texts.delete(oldest)
+    return { text, description, source, digest, leave }
   }
 }
 
@@ -98,11 +111,10 @@ function sourceOf({ kind, client }: Server): RemoteSource | null {
 }
 
 async function describedText(
-  { kind, client, facts }: Server,
+  said: Description,
+  facts: UpstreamFacts,
   source: RemoteSource,
-): Promise<TextDescription | null> {
-  const said = await (kind === 'vllm' ? ofVllm(client) : ofLlamaServer(client))
-  if (said === null) return null
+): Promise<TextDescription> {
   const found = await controlTokens(said.names, source)
   const byId = new Map([...found, ...said.added].map((token) => [token.id, token]))
   const addedTokens = [...byId.values()]
