@@ -11,7 +11,7 @@ import type { ErrorCode, ErrorCodeRow } from './error-codes.ts'
 /** Facts about an error: limits, actual values, the stage, the parameter's name. Plain data only. */
 export type ErrorData = Readonly<Record<string, string | number | boolean | null>>
 
-export interface ErrorOptions {
+interface ErrorOptions {
   readonly data?: ErrorData
   readonly cause?: unknown
 }

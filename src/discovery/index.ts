@@ -13,20 +13,14 @@ export type {
   DiscoveryWatch,
   LeaveReason,
   PeerChannel,
-  RegistrationObserver,
 } from './discovery.ts'
 export { checkCard } from './card-file.ts'
-export type { HostPort } from './host-port.ts'
 export { describeDiscovery, openAddress, parseDiscovery } from './kinds/discovery-kinds.ts'
-export type { DiscoveryAddress, DiscoveryContext } from './kinds/discovery-kinds.ts'
+export type { DiscoveryAddress } from './kinds/discovery-kinds.ts'
 export { parseNatsAddress } from './nats/nats-address.ts'
 export type { NatsAddress } from './nats/nats-address.ts'
-export { NatsDiscovery } from './nats/nats-discovery.ts'
-export type { NatsDiscoveryOptions } from './nats/nats-discovery.ts'
 export { NatsTable } from './nats/nats-table.ts'
-export { AddressDiscovery } from './address-discovery.ts'
-export type { AddressDiscoveryOptions, FollowListener } from './address-discovery.ts'
-export { PodWatch } from './kubernetes/pod-watch.ts'
+export type { AddressDiscoveryOptions } from './address-discovery.ts'
 export { FileDiscovery } from './file-discovery.ts'
 export type { FileDiscoveryOptions } from './file-discovery.ts'
 export { MemoryDiscovery } from './memory-discovery.ts'

@@ -25,9 +25,9 @@ export const CHUNK_RULES = {
     '`stopReason` must be a text or a token id; `engineData` and `prefillResult` must be plain values; none of them, nor `text`, may be over 8 MiB.',
 } as const
 
-export type ChunkRule = keyof typeof CHUNK_RULES
+type ChunkRule = keyof typeof CHUNK_RULES
 
-export interface ChunkFault {
+interface ChunkFault {
   readonly rule: ChunkRule
   readonly detail: string
 }

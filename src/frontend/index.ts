@@ -17,24 +17,18 @@ export type {
   RequestEnd,
   RequestFacts,
 } from './generation/frontend-event.ts'
-export type {
-  ForwardingOptions,
-  FrontendLimits,
-  FrontendOptions,
-} from './generation/frontend-options.ts'
+export type { FrontendLimits, FrontendOptions } from './generation/frontend-options.ts'
 export type { FleetNote } from './models/fleet-notes.ts'
-export type { FleetView, ModelView, PoolView, RankView, WorkerView } from './console/fleet-view.ts'
+export type { FleetView, ModelView, PoolView, WorkerView } from './console/fleet-view.ts'
 export { workerAddress, workerSums } from './console/worker-sums.ts'
-export type { LoggedEnd, LoggedPhase, LoggedRequest } from './console/request-log.ts'
+export type { LoggedRequest } from './console/request-log.ts'
 export { adminNewsOf, learnAdminNews } from './models/admin-news.ts'
-export type { AdminNews, CommandWorker } from './models/admin-news.ts'
+export type { AdminNews } from './models/admin-news.ts'
 export type { ModelRegistry } from './models/model-registry.ts'
 export { isPassedThrough } from './models/passed-through.ts'
 export { parseKeyUseNews } from './access/key-limits.ts'
-export type { KeyLimits, KeyUseNews } from './access/key-limits.ts'
 export type { ApiKey } from './access/api-key.ts'
 export { authentication } from './http/authentication.ts'
-export type { Caller } from './access/caller.ts'
 export { cors } from './http/cors.ts'
 export { allowedOrigins, isDoneByForeignPage, namesThisMachine } from './http/foreign-page.ts'
 export type { HttpCall } from './http/http-call.ts'
@@ -48,11 +42,9 @@ export type {
   StreamWriter,
   WriterFlow,
 } from './http/http-exchange.ts'
-export { DEFAULT_MEDIA } from './media/media-options.ts'
 export type { FetchedMedia, FetchMedia, MediaOptions } from './media/media-options.ts'
 export type { Middleware } from './http/middleware.ts'
 export { MemoryStateStore } from './state/state-store.ts'
 export type { StateStore } from './state/state-store.ts'
 export { plainRequests } from './http/plain-requests.ts'
 export { createMigratingService } from './generation/migration.ts'
-export type { MigrationOptions } from './generation/migration.ts'

@@ -7,12 +7,7 @@
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
 export { compileSooner } from './compiler-flags.ts'
-export {
-  boundOldGeneration,
-  boundYoungGeneration,
-  keepRequestsYoung,
-  youngGenerationBytes,
-} from './heap-flags.ts'
+export { boundOldGeneration, boundYoungGeneration, keepRequestsYoung } from './heap-flags.ts'
 export { makeFolders } from './make-folders.ts'
 export { isLoopback } from './loopback.ts'
 export { osClock } from './os-clock.ts'

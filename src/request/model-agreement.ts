@@ -21,7 +21,7 @@ const FACTS = {
   'model version': ({ agreement }) => agreement?.weights,
 } as const satisfies Record<string, (card: AgreeingCard) => string | number | undefined>
 
-export type ModelFactName = keyof typeof FACTS
+type ModelFactName = keyof typeof FACTS
 
 interface AgreeingCard {
   readonly engine: EngineConfig

@@ -45,7 +45,7 @@ export interface RoutedEvent {
 }
 
 /** The engine has started the prompt (`prefillStarted`) or the output (`decodeStarted`). */
-export interface LegStarted {
+interface LegStarted {
   readonly kind: 'prefillStarted' | 'decodeStarted'
   readonly phase: Phase
   readonly workerId: WorkerId
@@ -55,7 +55,7 @@ export interface LegStarted {
 }
 
 /** The first token of a leg that computes the prompt. */
-export interface PrefillDone {
+interface PrefillDone {
   readonly kind: 'prefillDone'
   readonly phase: Phase
   readonly workerId: WorkerId
@@ -75,7 +75,7 @@ export interface KvTransfer {
   readonly recomputed: boolean
 }
 
-export interface KvTransferred extends KvTransfer {
+interface KvTransferred extends KvTransfer {
   readonly kind: 'kvTransferred'
   readonly workerId: WorkerId
   readonly atMs: number

@@ -9,7 +9,7 @@ import { renderChat } from '../text/index.ts'
 import type { ModelText } from '../text/index.ts'
 
 /** Null: the server cannot answer. */
-export type ForeignTokenizer = (text: string) => Promise<readonly number[] | null>
+type ForeignTokenizer = (text: string) => Promise<readonly number[] | null>
 
 const PLAIN_TEXTS = [
   'Hello',
@@ -56,7 +56,7 @@ const PLAIN_TEXTS = [
   'once upon a time, there was a little fox',
 ]
 
-export interface ChatTurn {
+interface ChatTurn {
   readonly role: string
   readonly content: string
 }
@@ -79,7 +79,7 @@ const CHATS: readonly (readonly ChatTurn[])[] = [
   [{ role: 'user', content: '{"a": [1, 2]}' }],
 ]
 
-export interface TextCheckResult {
+interface TextCheckResult {
   /** Number of texts that both tokenised; 0: the server cannot answer. */
   readonly compared: number
   /** The first few texts with different tokens. */

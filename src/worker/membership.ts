@@ -9,7 +9,7 @@ import { BatonError } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from './worker-ports.ts'
 
-export type AbsenceReason = 'drained' | 'asleep' | 'engine-away' | 'unwanted'
+type AbsenceReason = 'drained' | 'asleep' | 'engine-away' | 'unwanted'
 
 export class Membership {
   readonly #register: (card: WorkerCard) => Promise<Registration>

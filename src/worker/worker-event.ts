@@ -10,7 +10,7 @@ import type { ShutdownStage, StageReason } from './shutdown-budget.ts'
 export type WorkerState = 'init' | 'starting' | 'running' | 'draining' | 'stopped' | 'start-failed'
 
 /** Times on the worker's clock, in milliseconds. */
-export interface RequestTimes {
+interface RequestTimes {
   readonly admittedMs: number
   /** Null: the request ended before it reached the engine, or without a token. */
   readonly atEngineMs: number | null

@@ -72,7 +72,7 @@ export interface ChatTool {
   }
 }
 
-export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string }
+type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string }
 
 export interface OfferedTools {
   readonly tools: readonly ChatTool[]

@@ -67,7 +67,7 @@ function usageObject(usage: ReplyUsage): Record<string, unknown> {
 }
 
 /** `incomplete`: the item was cut off by the token limit. */
-export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
 export function messageItem(
   id: string,

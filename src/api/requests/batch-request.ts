@@ -19,7 +19,7 @@ export const PAGE_LIMITS = {
 } as const
 
 /** Endpoints that a batch may use; all of its lines use the same one. */
-export const BATCH_ENDPOINTS = [
+const BATCH_ENDPOINTS = [
   '/v1/chat/completions',
   '/v1/completions',
   '/v1/embeddings',

@@ -13,7 +13,7 @@ import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import type { BoostrRoute, BoostrRouter } from '../protocol/boostr-router.ts'
 import { HttpServer } from '../../network/index.ts'
 
-export interface BoostrHttpOptions {
+interface BoostrHttpOptions {
   readonly host: string
   readonly port: number
   readonly router: BoostrRouter

@@ -17,7 +17,7 @@ const HELP = `/system [text]  show or set the system message; /system - removes 
 /quit           exit (or Ctrl-D); Ctrl-C stops an answer
 A paste of several lines is one question.`
 
-export interface TalkPorts {
+interface TalkPorts {
   print(text: string): void
   models(): Promise<readonly string[]>
   explain(requestId: string): Promise<string>

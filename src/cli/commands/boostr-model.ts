@@ -12,7 +12,7 @@ import { BatonError } from '../../base/index.ts'
 import { TOKEN_EOS } from '../../boostr/index.ts'
 import type { DecodeStepFunction, PrefillFunction } from '../../boostr/index.ts'
 
-export interface BoostrModel {
+interface BoostrModel {
   readonly prefill: PrefillFunction
   readonly decodeStep: DecodeStepFunction
 }

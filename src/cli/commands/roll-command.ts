@@ -11,7 +11,7 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { EXIT_FAILED } from '../../host/index.ts'
 import { askServer, postServer } from './ask-server.ts'
 
-export interface RollFlags {
+interface RollFlags {
   readonly url: string
   readonly model: string | null
   readonly role: string | null

@@ -9,7 +9,7 @@ import type { LeaveReason } from '../../discovery/index.ts'
 /** A hung worker is given up after this time without an answer. */
 const ANSWER_MS = 3_000
 
-export interface SilentWorkersOptions {
+interface SilentWorkersOptions {
   /** Resolves after `withinMs`: true if the worker has answered over its connection. */
   readonly answers: (workerId: WorkerId, withinMs: number) => Promise<boolean>
   readonly onLeft: (workerId: WorkerId, reason: LeaveReason) => void

@@ -22,7 +22,7 @@ import { BATON_VERSION } from './version.ts'
 /** Milliseconds for the answer to a command; the work that it starts continues after the answer. */
 const COMMAND_MS = 5_000
 
-export interface WorkerPlanesOptions {
+interface WorkerPlanesOptions {
   readonly config: ServeConfig
   /** 'local': workers in this process are called directly; 'tcp': workers are reached over TCP. */
   readonly kind: 'tcp' | 'local'

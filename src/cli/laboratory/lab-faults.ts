@@ -28,7 +28,7 @@ export type DrawnFaults = Omit<FaultDraw, 'seed' | 'workers' | 'durationMs'> & {
   readonly seed?: number
 }
 
-export interface LabFaults {
+interface LabFaults {
   /** The written schedule; empty when faults are drawn. */
   readonly faults: readonly FaultEvent[]
   readonly drawn: DrawnFaults | null

@@ -18,7 +18,7 @@ import type { Flags } from './lab-flags.ts'
 import { numberOf, parsePairs, refusal, saidValue, wholeOf } from './lab-pairs.ts'
 import { AS_UPSTREAM, paceTiming, servedPace, upstreamCounts, withPace } from './lab-served.ts'
 
-export interface LabFleet {
+interface LabFleet {
   readonly workers: readonly FleetGroup[]
   readonly router: RouterOptions
   readonly migrationLimit: number

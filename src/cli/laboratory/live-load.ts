@@ -23,7 +23,7 @@ import type { LivePrompts } from './live-prompt.ts'
 import type { LiveAsk, LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
 
-export interface LiveLoadOptions {
+interface LiveLoadOptions {
   readonly name: string
   readonly target: LiveTarget
   readonly trace: readonly TraceRequest[]
@@ -42,7 +42,7 @@ export interface LiveLoadOptions {
 const SAMPLE_MS = 250
 const SLOW_PAUSE_MS = 100
 
-export interface LiveLoad {
+interface LiveLoad {
   readonly run: LabRun
   readonly log: RequestLog
   readonly points: readonly LabPoint[]

@@ -8,7 +8,7 @@ import { failureCode } from '../commands/no-server.ts'
 import { errorOf, SILENCE_SECONDS, SilenceTimer, startStream } from './live-connection.ts'
 import type { LiveAsk, LiveTarget } from './live-connection.ts'
 
-export interface LiveRequest extends LiveAsk {
+interface LiveRequest extends LiveAsk {
   /** Milliseconds to wait before each further read, to imitate a slow client. */
   readonly pauseMs?: number
   /** `tokens`: number of tokens in the event as the server counts them; 1 when it does not report it. */
@@ -16,7 +16,7 @@ export interface LiveRequest extends LiveAsk {
   readonly signal?: AbortSignal
 }
 
-export interface LiveReply {
+interface LiveReply {
   readonly firstMs: number
   readonly lastMs: number
   /** Number of events that contained text. */

@@ -28,7 +28,7 @@ const FLAGGED: Readonly<Partial<Record<OptionKey, keyof RouterOptions>>> = {
 const INDEX_BYTES_MIN = 64 * 1024 ** 2
 const INDEX_BYTES_MAX = 2 * 1024 ** 3
 
-export interface RouterSettings {
+interface RouterSettings {
   readonly router: RouterOptions
   /** The given options; those that have a flag are completed from the router file. */
   readonly options: readonly ResolvedOption[]

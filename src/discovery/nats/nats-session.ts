@@ -14,7 +14,7 @@ import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError } from '../../base/index.ts'
 import type { NatsAddress } from './nats-address.ts'
 
-export interface NatsUser {
+interface NatsUser {
   /** Messages can be sent again; the bucket may still be missing. */
   connected?(): void
   /** The connection and the bucket exist; what was known about the bucket may be outdated. */

@@ -11,7 +11,7 @@ import { bucketContent } from './bucket-content.ts'
 import type { NatsAddress } from './nats-address.ts'
 import { messageOf, NatsSession, unavailable } from './nats-session.ts'
 
-export interface NatsTableOptions {
+interface NatsTableOptions {
   readonly address: NatsAddress
   /** The name of the bucket after the address's prefix. */
   readonly name: string

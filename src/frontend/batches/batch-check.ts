@@ -4,7 +4,7 @@ import type { BatchFault } from './batch-record.ts'
 import { isBlank, readBatchLine } from './batch-line.ts'
 import { byteLines } from './byte-lines.ts'
 
-export interface CheckedInput {
+interface CheckedInput {
   readonly total: number
   readonly model: string | null
   readonly faults: readonly BatchFault[]

@@ -9,7 +9,7 @@ import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
 import type { PoolStatus, RouterStatus } from '../../router/index.ts'
 
 /** The load of a model's workers; undefined: the model is not known. */
-export type LoadOf = (model: string | undefined) => ModelLoad | undefined
+type LoadOf = (model: string | undefined) => ModelLoad | undefined
 
 export interface ModelLoad {
   /** Requests that its workers compute at the same time; Infinity: not known. */

@@ -17,7 +17,7 @@ import { StoredBatches } from './stored-batches.ts'
 import { StoredFiles } from './stored-files.ts'
 import { Upload } from './upload.ts'
 
-export interface BatchServiceDeps {
+interface BatchServiceDeps {
   readonly options: BatchOptions
   readonly clock: Clock
   readonly random: Random

@@ -7,7 +7,7 @@ import type { HttpReply } from '../http/http-exchange.ts'
 import type { RouteTable } from '../http/route-table.ts'
 import { writeError } from '../http/write-error.ts'
 
-export interface LineCall {
+interface LineCall {
   readonly endpoint: string
   readonly body: Uint8Array
   readonly requestId: string
@@ -15,7 +15,7 @@ export interface LineCall {
   readonly signal: CancelSignal
 }
 
-export interface LineAnswer {
+interface LineAnswer {
   readonly status: number
   /** JSON on one line. */
   readonly body: string

@@ -32,12 +32,12 @@ interface OtherFrontendsOptions {
 type ToldDecisions = Pick<DecisionsTold, 'model' | 'decisions'>
 
 /** A question to the other frontends: who knows the decisions of this request? */
-export interface DecisionsAsked {
+interface DecisionsAsked {
   readonly from: string
   readonly requestId: string
 }
 
-export interface DecisionsTold {
+interface DecisionsTold {
   readonly to: string
   readonly requestId: string
   readonly model: string
@@ -46,7 +46,7 @@ export interface DecisionsTold {
   readonly request?: LoggedRequest
 }
 
-export interface FrontendTells {
+interface FrontendTells {
   wanted(): void
   news(news: FrontendNews): void
   asked(asked: DecisionsAsked): void

@@ -2,7 +2,7 @@
 import { addressText } from '../../base/index.ts'
 import type { RankView, WorkerView } from './fleet-view.ts'
 
-export interface WorkerSums {
+interface WorkerSums {
   /** Requests as the router has booked them or as the worker reports them, whichever is more. */
   readonly running: number
   /** Requests in the engine's queue. */

@@ -67,7 +67,7 @@ import {
 import { listThresholds, setThresholds } from './endpoint-thresholds.ts'
 import { answerDetokenize, answerTokenize } from './endpoint-tokens.ts'
 
-export interface RouteDeps {
+interface RouteDeps {
   readonly deps: GenerationDeps
   /** Wraps a generating call with admission, record and end. */
   readonly generating: (endpoint: Endpoint, answer: Generator) => Handler

@@ -40,7 +40,7 @@ export interface ForwardBody {
   prefillBytes(changes: BodyChanges, isStreamed: boolean): Uint8Array
 }
 
-export interface BodyChanges {
+interface BodyChanges {
   /** Replaces the client's name of the model. */
   readonly model?: string | undefined
   /** Replaces the client's cache salt; empty: the salt is removed. Absent: it is kept. */

@@ -49,7 +49,7 @@ export interface RoutingTokens {
   readonly isEstimated: boolean
 }
 
-export interface FoundData {
+interface FoundData {
   readonly longStrings: readonly Span[]
   readonly media: readonly MediaSource[]
 }

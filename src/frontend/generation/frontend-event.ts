@@ -53,14 +53,14 @@ export interface Received {
 }
 
 /** The prompt is rendered and tokenised: the request can be sent to a worker. */
-export interface Tokenised {
+interface Tokenised {
   readonly kind: 'tokenised'
   readonly elapsedMs: number
   readonly promptTokens: number
   readonly atMs: number
 }
 
-export interface FirstToken {
+interface FirstToken {
   readonly kind: 'firstToken'
   /** Milliseconds since the arrival. */
   readonly elapsedMs: number
@@ -110,7 +110,7 @@ export interface RequestEnd {
 }
 
 /** An internal error. The client reads only that there was one. */
-export interface Faulted {
+interface Faulted {
   readonly kind: 'faulted'
   readonly error: unknown
 }

@@ -8,7 +8,7 @@ import { endOfHead, HEAD_BYTES_MAX, headOfPart, indexOfLine, PARTS_MAX } from '.
 import type { PartHead } from './form-parts.ts'
 
 /** Called in the order of the form. */
-export interface FormListener {
+interface FormListener {
   onPart(head: PartHead): void
   /** Data of the current part. */
   onData(bytes: Uint8Array): void

@@ -17,7 +17,7 @@ function codes(alphabet: string): Uint8Array {
   return table
 }
 
-export interface Base64Facts {
+interface Base64Facts {
   readonly byteLength: number
   readonly head: Uint8Array
 }

@@ -1,5 +1,5 @@
 /** Notes about missing parts of the fleet, for the warnings of `/health`, `baton top` and `baton doctor`. */
-export type FleetNoteKind =
+type FleetNoteKind =
   | 'silent-worker'
   | 'unanswered-address'
   | 'upstream-away'

@@ -7,7 +7,7 @@ import type { WorkerCard } from '../../request/index.ts'
 import { versionOf } from './model-family.ts'
 import type { ModelRegistry } from './model-registry.ts'
 
-export interface NamedVersion {
+interface NamedVersion {
   readonly model: string
   /** The hash. */
   readonly version: string

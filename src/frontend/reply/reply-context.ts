@@ -15,7 +15,7 @@ import { tokenTexts } from '../prompt/token-texts.ts'
  * The part of a call that its reply depends on. A running stream keeps only this part, and not the messages, tools and
  * sampling parameters.
  */
-export interface RepliedCall extends Pick<
+interface RepliedCall extends Pick<
   GenerationOptions,
   'stream' | 'includeUsage' | 'continuousUsage' | 'choiceCount' | 'output' | 'tokensAsIds' | 'nvext'
 > {

@@ -21,7 +21,7 @@ interface HeldKey {
 }
 
 /** Yields each key as a text of its own, by its id. */
-export interface KeySource {
+interface KeySource {
   readonly texts: ReadonlyMap<string, string>
   onChange(listener: () => void): void
 }

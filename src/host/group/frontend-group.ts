@@ -13,7 +13,7 @@ import { listenError, TAKEN_PORT_REMEDY } from '../../network/index.ts'
 import { isSiblingMessage } from './group-message.ts'
 import type { AwaitWorkers, CutOff, FrontendReport, Ping, SiblingMessage } from './group-message.ts'
 
-export interface FrontendGroupOptions {
+interface FrontendGroupOptions {
   /** The script that a child runs. */
   readonly script: string
   readonly args: readonly string[]

@@ -3,7 +3,7 @@
  */
 import type { FrontendEventOf } from '../../frontend/index.ts'
 
-export interface GoalOutcome {
+interface GoalOutcome {
   readonly goal: 'ttft' | 'itl'
   /** `refused`: the request was refused because the goal could not be met. */
   readonly outcome: 'met' | 'missed' | 'refused'

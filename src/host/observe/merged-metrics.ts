@@ -9,7 +9,7 @@ interface Family {
   readonly samples: string[]
 }
 
-export interface MetricsText {
+interface MetricsText {
   /** The value of the label `frontend`. */
   readonly from: string
   readonly text: string

@@ -8,7 +8,7 @@ import { inflateRawSync } from 'node:zlib'
 import { BatonError } from '../../base/index.ts'
 
 /** One dimension, or rows. */
-export type NpyArray = readonly number[] | readonly (readonly number[])[]
+type NpyArray = readonly number[] | readonly (readonly number[])[]
 
 const END_BYTES = 22
 const END_MARK = 0x06054b50

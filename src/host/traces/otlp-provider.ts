@@ -25,7 +25,7 @@ const EXPORT_TIMEOUT_MS = 5_000
 /** A receiver that does not answer delays the end of the process by at most this time. */
 const CLOSE_MS = 2_000
 
-export interface OtlpProvider {
+interface OtlpProvider {
   readonly tracer: Tracer
   /** Sends waiting spans, for a bounded time. Never rejects. */
   readonly close: () => Promise<void>

@@ -19,7 +19,7 @@ interface Times {
   readonly toMs: number
 }
 
-export interface PhaseSpan {
+interface PhaseSpan {
   readonly kind: Kind
   readonly name: string
   /** Undefined: this event has no such span. */

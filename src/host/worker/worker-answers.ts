@@ -10,7 +10,7 @@ import type { RoleHold } from '../../router/index.ts'
 import type { WorkerAnswers } from '../../wire/index.ts'
 
 /** How the worker comes back after `restart`. */
-export type RestartWay =
+type RestartWay =
   /** Its parent starts a replacement, then it exits. */
   | 'replaced'
   /** It exits, and its supervisor (systemd, Kubernetes) starts another one. */

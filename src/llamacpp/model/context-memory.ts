@@ -39,7 +39,7 @@ export function kvElementsOf(
   return layers * heads * (keyLength + valueLength)
 }
 
-export interface ContextShape {
+interface ContextShape {
   readonly sequences: number
   readonly contextLength: number
   readonly kvType: KvType

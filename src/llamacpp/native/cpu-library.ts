@@ -18,7 +18,7 @@ export interface HeadShape {
   readonly valueLength: number | undefined
 }
 
-export interface CpuLibrary {
+interface CpuLibrary {
   readonly name: string
   readonly threadPool: ThreadPoolApi | null
 }

@@ -49,7 +49,7 @@ const PACKAGES: Readonly<Record<string, Packages>> = {
   'mac-arm64': { cpu: 'mac-arm64-metal', gpu: { metal: 'mac-arm64-metal' } },
 }
 
-export interface Platform {
+interface Platform {
   readonly system: string
   readonly architecture: string
 }

@@ -8,7 +8,7 @@ import type { RankTable } from '../load/rank-table.ts'
 import { LegsUnderWay } from './legs-under-way.ts'
 import { RankJudge } from './rank-judge.ts'
 
-export interface PoolCapacityOptions {
+interface PoolCapacityOptions {
   readonly table: RankTable
   readonly busy: BusyThresholds
   /** Null: no limit for requests queued inside a worker. */

@@ -7,7 +7,7 @@ import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import type { EngineQueueBound } from '../load/rank-capacity.ts'
 import type { RankTable } from '../load/rank-table.ts'
 
-export interface RankJudgeOptions {
+interface RankJudgeOptions {
   readonly table: RankTable
   readonly busy: BusyThresholds
   /** Null: no limit for requests queued inside a worker. */

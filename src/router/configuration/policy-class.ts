@@ -31,7 +31,7 @@ export interface PolicyClass {
 
 export type PolicyClassOptions = Partial<PolicyClass> & { readonly name: string }
 
-export const DEFAULT_CLASS = 'default'
+const DEFAULT_CLASS = 'default'
 const DEFAULT_QUANTUM = 8192
 
 /** Requests of a class without a busy threshold are never queued. */

@@ -77,7 +77,7 @@ export type CostModel = (typeof COST_MODELS)[number]
 export const TERMS_OF = { blocks: BLOCK_TERMS, time: TIME_TERMS } as const
 
 /** A candidate view that can be moved from rank to rank. */
-export interface MovableCandidate extends Candidate {
+interface MovableCandidate extends Candidate {
   moveTo(slot: number): void
 }
 

@@ -22,7 +22,7 @@ interface PricedRanks {
 }
 
 /** The priced part of a record: the best candidates and the weights of the terms. */
-export type PricedCandidates = Pick<DecisionRecord, 'terms' | 'candidates'>
+type PricedCandidates = Pick<DecisionRecord, 'terms' | 'candidates'>
 
 export const NOT_PRICED: PricedCandidates = { terms: [], candidates: [] }
 

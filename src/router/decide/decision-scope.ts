@@ -80,7 +80,7 @@ export interface DecisionScope {
 }
 
 /** Scratch columns of a decision, by slot. */
-export interface RankColumns {
+interface RankColumns {
   /** Leading blocks of the prompt that active requests on the rank use. */
   depths: Int32Array
   again: Float64Array

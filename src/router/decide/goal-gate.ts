@@ -9,7 +9,7 @@ import { awaitsFirstToken } from './goals-left.ts'
 import { LateProbe } from './late-probe.ts'
 import type { Refusal, SelectionQuery } from './selection.ts'
 
-export interface GoalGateParts {
+interface GoalGateParts {
   readonly config: RouterConfig
   readonly clock: Clock
   readonly rates: RankRates

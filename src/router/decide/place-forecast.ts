@@ -10,7 +10,7 @@ import { expectedExcess } from './expected-excess.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { Selection } from './selection.ts'
 
-export interface PromptForecast {
+interface PromptForecast {
   /** Wait for a place in the batch, for the prompts queued before it and for the step in progress. */
   readonly waitMs: number
   readonly promptMs: number
@@ -18,7 +18,7 @@ export interface PromptForecast {
   readonly othersMs: number
 }
 
-export interface PlaceForecastParts {
+interface PlaceForecastParts {
   readonly clock: Clock
   readonly table: RankTable
   readonly rates: RankRates

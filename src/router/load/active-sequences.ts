@@ -28,7 +28,7 @@ interface BookingOptions {
 }
 
 /** The decision record that a booking completes with the measured time to the first token. */
-export interface BookedRecord {
+interface BookedRecord {
   readonly outcome: { readonly kind: 'routed'; ttftMs?: number } | { readonly kind: 'refused' }
 }
 

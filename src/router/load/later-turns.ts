@@ -235,7 +235,7 @@ export class LaterTurns {
   }
 }
 
-export interface SentTurn {
+interface SentTurn {
   readonly slot: number
   /** Null: the request is not tracked. */
   readonly hashes: SequenceHashes | null

@@ -8,7 +8,7 @@
  */
 import type { Booking } from './active-sequences.ts'
 
-export type OpenPrompt = Pick<Booking, 'slot' | 'sequence' | 'firstNew' | 'isHeld' | 'isLong'>
+type OpenPrompt = Pick<Booking, 'slot' | 'sequence' | 'firstNew' | 'isHeld' | 'isLong'>
 
 /** Counters of open prompts by the low bits of that block's hash: nearly all blocks of a prompt are nobody's first. */
 const COUNTERS = 1 << 16

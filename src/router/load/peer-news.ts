@@ -11,7 +11,7 @@ import type { WorkerId } from '../../base/index.ts'
 
 export type PeerPool = 'prefill' | 'decode'
 
-export interface SessionNews {
+interface SessionNews {
   readonly kind: 'session'
   readonly pool: PeerPool
   /** Preceded by its tenant, if there is one. */
@@ -21,7 +21,7 @@ export interface SessionNews {
   readonly idleMs: number
 }
 
-export interface RoutedNews {
+interface RoutedNews {
   readonly kind: 'routed'
   readonly pool: PeerPool
   readonly workerId: WorkerId
@@ -62,7 +62,7 @@ export interface PromptNews {
 }
 
 /** How many requests have arrived, were sent and have ended at a frontend since its last message; see `FlowMeter`. */
-export interface FlowNews {
+interface FlowNews {
   readonly kind: 'flow'
   readonly pool: PeerPool
   /** A number that the frontend has chosen at random. */

@@ -51,7 +51,7 @@ interface PeerRunning {
   readonly sinceMs: number
 }
 
-export interface PeerRequestsOptions {
+interface PeerRequestsOptions {
   readonly table: RankTable
   readonly rates: RankRates
   readonly backlog: RankBacklog

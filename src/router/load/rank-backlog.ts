@@ -316,7 +316,7 @@ export interface SentPrompt {
   readonly spreadMs: number
 }
 
-export interface DonePrompt {
+interface DonePrompt {
   /** Its predicted time. */
   readonly ms: number
   readonly isLong: boolean

@@ -30,12 +30,12 @@ export const HALF_LIFE_MS = 30_000
 /** A pair's factor is cached for this long. */
 const KEPT_MS = HALF_LIFE_MS / 200
 
-export interface WorkerPair {
+interface WorkerPair {
   readonly from: WorkerId
   readonly to: WorkerId
 }
 
-export interface SeenTransfer {
+interface SeenTransfer {
   readonly tokens: number
   /** From dispatch to arrival. */
   readonly elapsedMs: number

@@ -21,7 +21,7 @@ import { PoolRoom } from './pool-room.ts'
 import { hasBegun, hasConstraint } from './request-constraints.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   readonly router: KvRouter
   readonly clock: Clock
   /** The pool of the following leg. */

@@ -59,7 +59,7 @@ interface Span {
 }
 
 /** What the meter reads of its pool, and whom it tells. */
-export interface FlowSources {
+interface FlowSources {
   /** Requests of this router that have ended, in total. */
   readonly ended: () => number
   /** Requests that are queued now. */

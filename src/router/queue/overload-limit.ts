@@ -21,7 +21,7 @@ const LINE_MIN = 1
 /** Share of the allowed wait that requests may spend in the engine's own queue. */
 const ENGINE_SHARE = 0.5
 
-export interface OverloadLimitOptions {
+interface OverloadLimitOptions {
   readonly capacity: PoolCapacity
   /** The pool of the following leg: requests wait here rather than there. */
   readonly next: PoolCapacity | null

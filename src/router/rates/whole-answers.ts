@@ -17,7 +17,7 @@ const KNOWN_AFTER = 32
 const KILO = 1000
 const GUESS = { prompt: 5, perKilo: 100, step: 10, perRequest: 0.1 }
 
-export interface WholeAnswer {
+interface WholeAnswer {
   readonly uncachedTokens: number
   readonly outputTokens: number
   /** Mean number of requests on the rank meanwhile. */
@@ -25,7 +25,7 @@ export interface WholeAnswer {
   readonly totalMs: number
 }
 
-export interface AnswerParts {
+interface AnswerParts {
   readonly ttftMs: number
   /** Between two tokens; null for answers of one token. */
   readonly itlMs: number | null

@@ -11,7 +11,7 @@ import type { ModelRouter, PeerNews, RouterOptions } from '../../router/index.ts
 import type { SimDiscovery } from '../network/sim-discovery.ts'
 import type { SimNetwork, SimPlane } from '../network/sim-network.ts'
 
-export interface LabFrontendOptions {
+interface LabFrontendOptions {
   readonly clock: Clock
   readonly random: Random
   readonly network: SimNetwork

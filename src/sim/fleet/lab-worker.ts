@@ -22,7 +22,7 @@ import type { SimNetwork } from '../network/sim-network.ts'
 import { HandedOverEngine } from './handed-over-engine.ts'
 import { WorkerCount } from './worker-count.ts'
 
-export interface LabWorkerOptions {
+interface LabWorkerOptions {
   readonly workerId: WorkerId
   readonly mode: DisaggregationMode
   readonly model: string

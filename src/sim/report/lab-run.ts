@@ -8,7 +8,7 @@ import { Distribution } from './distribution.ts'
 import type { RequestLog } from './request-log.ts'
 
 /** Value at each of `QUANTILES`. */
-export type QuantileLine = readonly number[]
+type QuantileLine = readonly number[]
 
 export const QUANTILES: readonly number[] = Array.from({ length: 101 }, (_, i) => i / 100)
 

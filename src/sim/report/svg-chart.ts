@@ -2,12 +2,12 @@
  * Line charts as SVG text: several series, a linear or logarithmic axis, a legend by colour. No script, no font, no
  * file.
  */
-export interface ChartSeries {
+interface ChartSeries {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
 }
 
-export interface ChartOptions {
+interface ChartOptions {
   readonly title: string
   readonly xName: string
   readonly yName: string

@@ -38,7 +38,7 @@ const LATE_MS_MAX = 20
 /** Maximum number of steps with one timer; more would cost more to forecast than they save. */
 const STEPS_AHEAD_MAX = 256
 
-export interface SimRankOptions<Owner> {
+interface SimRankOptions<Owner> {
   readonly clock: Clock
   readonly config: SchedulerConfig
   readonly hasher: BlockHasher<Owner> | null

@@ -2,7 +2,7 @@
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
-export interface StepWork {
+interface StepWork {
   /** Number of sequences with work. */
   readonly scheduled: number
   /** Those of them that compute prompt tokens. */

@@ -2,7 +2,7 @@
 import { invalid } from '../gbnf/grammar-refusal.ts'
 
 /** A class, so that a client's list in `pattern` is not taken for one. */
-export class PatternList {
+class PatternList {
   readonly patterns: readonly string[]
 
   constructor(patterns: readonly string[]) {

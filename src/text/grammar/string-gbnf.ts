@@ -21,7 +21,7 @@ const SHORTER = 24
 /** Limit for the length of a length-bounded string. */
 const LENGTH_MAX = 100_000
 
-export interface StringContext {
+interface StringContext {
   readonly schema: SchemaContext
   /** Adds the rules that `write` makes for a new name, and returns the name; null: `write` made none. */
   define(write: (name: string) => string | null): string | null

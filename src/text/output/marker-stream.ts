@@ -4,7 +4,7 @@
  */
 import { MarkerScanner } from './marker-scanner.ts'
 
-export interface MarkerListener<Out> {
+interface MarkerListener<Out> {
   /** May be empty. */
   onText(text: string, out: Out): void
   onMarker(marker: string, out: Out): void

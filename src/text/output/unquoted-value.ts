@@ -8,7 +8,7 @@ import type { OfferedTool } from './output-event.ts'
 import { bareValue, isTextOnly, parameterTypes } from './parameter-value.ts'
 import type { ParameterTypes } from './parameter-value.ts'
 
-export interface UnquotedValueForm {
+interface UnquotedValueForm {
   /** The closing tags that end a value. */
   readonly ends: readonly string[]
   /** A line break after the opening and before the closing tag is not part of the value. */

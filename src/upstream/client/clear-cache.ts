@@ -10,7 +10,7 @@ import type { UpstreamClient } from './upstream-client.ts'
 const DEADLINE_MS = 10_000
 
 /** The server's own way to clear its cache; absent: it has none. */
-export interface CacheClearer {
+interface CacheClearer {
   clearCache?(client: UpstreamClient): Promise<unknown>
 }
 

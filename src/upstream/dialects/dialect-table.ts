@@ -7,7 +7,7 @@ import type { Clock } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { Dialect } from './dialect.ts'
 
-export interface DialectOptions {
+interface DialectOptions {
   readonly mode: DisaggregationMode
   readonly clock: Clock
   readonly slotFolder?: string

@@ -11,7 +11,7 @@ import { parse as parseYaml } from 'yaml'
 import { upstreamKey, upstreamsOf } from './upstream-spec.ts'
 import type { UpstreamSpec } from './upstream-spec.ts'
 
-export interface UpstreamSourceOptions {
+interface UpstreamSourceOptions {
   readonly given: readonly UpstreamSpec[]
   /** YAML, JSON, or one address per line. */
   readonly filePath?: string

@@ -30,7 +30,7 @@ export function parseUpstreams(text: string): readonly UpstreamSpec[] {
 }
 
 /** Parses one entry of the list. */
-export function parseUpstream(entry: string): UpstreamSpec {
+function parseUpstream(entry: string): UpstreamSpec {
   const [, role, rest = entry] = /^([a-z]+)=(.*)$/i.exec(entry) ?? []
   const [, prefix, address = rest] = /^([a-z-]+)\+(.*)$/i.exec(rest) ?? []
   const kind = UPSTREAM_KINDS.find((name) => name === prefix?.toLowerCase())

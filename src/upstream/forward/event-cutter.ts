@@ -8,7 +8,7 @@
 import { withPlainComments } from './event-comments.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
 
-export interface EventCutterSink {
+interface EventCutterSink {
   /** Whole events, unchanged. */
   events(text: string): void
   /** One event that reports a failure of the engine. */

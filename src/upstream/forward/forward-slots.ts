@@ -29,7 +29,7 @@ const ASK_MS = 10_000
 const WITH_SLOT: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions'])
 
 /** One leg as it would be sent without a slot. */
-export interface SlotLegParts {
+interface SlotLegParts {
   readonly forward: ForwardedRequest
   readonly request: GenerateRequest
   readonly http: UpstreamRequest

@@ -12,7 +12,7 @@ import { divided } from '../dialects/lost-tokens.ts'
 import type { LostTokens } from '../dialects/lost-tokens.ts'
 import type { RemoteEncodeOptions, RemoteSource, RemoteToken } from './remote-source.ts'
 
-export interface RemoteVocabulary {
+interface RemoteVocabulary {
   readonly vocabSize: number
   readonly bosTokenId: number | null
   readonly eosTokenIds: readonly number[]

@@ -31,7 +31,7 @@ export class Scope {
   }
 }
 
-export type PlainObject = Readonly<Record<string, unknown>>
+type PlainObject = Readonly<Record<string, unknown>>
 
 export function isObject(value: unknown): value is PlainObject {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false

@@ -18,7 +18,7 @@ const KEPT_UNITS_MAX = 128 * 1024
 const encoder = new TextEncoder()
 
 /** Appends the ids of the piece `units[start, end)`. */
-export type EncodePiece = (units: Uint16Array, start: number, end: number, ids: TokenBuffer) => void
+type EncodePiece = (units: Uint16Array, start: number, end: number, ids: TokenBuffer) => void
 
 export class PieceCache {
   readonly #encode: EncodePiece
