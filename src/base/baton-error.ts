@@ -62,7 +62,7 @@ export class BatonError extends Error {
           ? thrown
           : BatonError.fromValue(valueOf(thrown))
       }
-      const message = thrown instanceof Error ? messageOf(thrown) : String(thrown)
+      const message = messageOf(thrown)
       return new BatonError(fallback, clipped(message), { cause: thrown })
     } catch {
       // Reached for a getter or proxy that throws, or an object that cannot be converted to text.
@@ -72,12 +72,13 @@ export class BatonError extends Error {
 }
 
 /**
- * The message of an error; of an AggregateError without one (for example when none of a host's addresses answers),
- * the messages of its parts.
+ * The message of what was thrown, which need not be an error; of an AggregateError without one (for example when none of
+ * a host's addresses answers), the messages of its parts.
  */
-export function messageOf(error: Error): string {
-  const { message } = error
-  const { errors } = error as { readonly errors?: unknown }
+export function messageOf(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return String(thrown)
+  const { message } = thrown
+  const { errors } = thrown as { readonly errors?: unknown }
   if (message !== '' || !Array.isArray(errors)) return message
   const parts = errors.slice(0, PARTS_MAX).map((part: unknown) => {
     return part instanceof Error ? part.message : String(part)

@@ -2,8 +2,8 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, memory freed at once, rounded times, well-formed text, text that is safe on a
- * terminal or in a log.
+ * JSON values, bytes joined, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
+ * terminal, in a log or in HTML.
  * May use: nothing. For: every room.
  */
 export { addressText } from './address-text.ts'
@@ -16,6 +16,7 @@ export type { Clock, Timer } from './clock.ts'
 export { withDeadline } from './deadline.ts'
 export { ERROR_CODES, isSendersFault } from './error-codes.ts'
 export type { ErrorClass, ErrorCode } from './error-codes.ts'
+export { escapeHtml } from './escape-html.ts'
 export { endOfString, exactJson, hasExactIntegers, parseExactJson } from './exact-json.ts'
 export { withExactIntegers, withPlainIntegers } from './exact-json.ts'
 export { freeMemory, freeOwned, ownMemory } from './free-memory.ts'
@@ -25,6 +26,7 @@ export { isRecord } from './is-record.ts'
 export { joinedBytes } from './joined-bytes.ts'
 export { holdsKey, withoutKeys } from './key-text.ts'
 export { loggedMessage } from './logged-message.ts'
+export { medianOf } from './median-of.ts'
 export { printable, printableLines } from './printable.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'

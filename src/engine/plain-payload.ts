@@ -2,6 +2,7 @@
  * Validates opaque values that an engine attaches (`engineData`, hand-over parameters) and that Baton passes on
  * unread: they must be plain and small enough to be sent to another process and converted to JSON.
  */
+import { messageOf } from '../base/index.ts'
 const DEPTH_MAX = 32
 
 /** Far below the limit of a frame, so that the rest of the chunk fits, too. */
@@ -14,7 +15,7 @@ export function payloadFault(value: unknown, name: string): string | null {
     return walk.faultOf(value, name, 0)
   } catch (thrown) {
     // A getter or proxy of the engine has thrown.
-    return `${name} cannot be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`
+    return `${name} cannot be read: ${messageOf(thrown)}`
   }
 }
 

@@ -2,7 +2,7 @@
  * Parses a request body as JSON, leniently: raw control characters inside strings and invalid UTF-8 are accepted,
  * because clients send them. 64-bit integers keep all digits.
  */
-import { BatonError, isRecord, withExactIntegers } from '../../base/index.ts'
+import { BatonError, isRecord, withExactIntegers, messageOf } from '../../base/index.ts'
 import { exactWorkerIds } from './worker-id-digits.ts'
 
 const utf8 = new TextDecoder()
@@ -75,7 +75,7 @@ function exactIntegers(value: unknown, text: string): unknown {
 }
 
 function refusal(cause: unknown): BatonError {
-  const reason = cause instanceof Error ? cause.message : String(cause)
+  const reason = messageOf(cause)
   return new BatonError('request.invalid_argument', `the body is not valid JSON: ${reason}`, {
     cause,
   })

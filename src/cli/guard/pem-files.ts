@@ -4,7 +4,7 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 
 export function readPemFile(flag: string, path: string): string {
   let text: string
@@ -40,7 +40,7 @@ function usable<T>(flag: string, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     throw new BatonError('config.invalid', `${flag}: the file is broken: ${reason}`, {
       cause: error,
     })

@@ -8,7 +8,7 @@
  * run. The profile also records whether the engine computes prompts together or one after the other, and the
  * chunk size in tokens.
  */
-import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
+import { BatonError, randomInt, seededRandom, medianOf } from '../../base/index.ts'
 import { osRandom } from '../../os/index.ts'
 import { createSimTiming } from '../../simengine/index.ts'
 import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
@@ -24,7 +24,7 @@ import type { LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
 import { promptsOfIds, promptsOfWords } from './probe-prompts.ts'
 import type { ProbePrompt, ProbePrompts } from './probe-prompts.ts'
-import { allAnswers, measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
+import { allAnswers, measureSpread, measureStall, stepTimes } from './profile-stalls.ts'
 import type { StallPoint, StallProbe, TokenEvent } from './profile-stalls.ts'
 
 interface ProfiledSchedule {

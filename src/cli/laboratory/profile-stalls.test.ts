@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { medianOf, pointOf, shareOfStep, stepTimes } from './profile-stalls.ts'
+import { medianOf } from '../../base/index.ts'
+import { pointOf, shareOfStep, stepTimes } from './profile-stalls.ts'
 import type { TokenEvent } from './profile-stalls.ts'
 
 /** Events of which each comes `gap(k)` ms after the one before. */

@@ -6,6 +6,7 @@
  * that the engine computes the prompt: one long gap per chunk. The rest of the time to the first token is
  * overhead.
  */
+import { medianOf } from '../../base/index.ts'
 import type { LiveTarget } from '../live/live-connection.ts'
 import { askLive } from '../live/live-request.ts'
 import type { ProbePrompt } from './probe-prompts.ts'
@@ -220,9 +221,4 @@ export function stepTimes(events: readonly TokenEvent[]): number[] {
     ;[fromMs, tokens] = [event.atMs, 0]
   }
   return steps
-}
-
-export function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? NaN
 }

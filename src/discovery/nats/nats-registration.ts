@@ -4,12 +4,12 @@
  * The heartbeat is a message that NATS does not store, so a full server does not stop it. The card is written when
  * it changes, after every reconnect, and periodically so that the bucket does not delete it.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { Registration } from '../../worker/index.ts'
 import { encodeCardFile } from '../card-file.ts'
 import type { RegistrationObserver } from '../discovery.ts'
-import { messageOf, unavailable } from './nats-session.ts'
+import { unavailable } from './nats-session.ts'
 import type { NatsSession } from './nats-session.ts'
 
 interface NatsRegistrationOptions {

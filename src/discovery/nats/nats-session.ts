@@ -11,7 +11,7 @@
 import { readFileSync } from 'node:fs'
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import type { NatsAddress } from './nats-address.ts'
 
 interface NatsUser {
@@ -313,10 +313,6 @@ async function checked(made: KV): Promise<KV> {
 export function unavailable(why: string, cause?: unknown): BatonError {
   const text = `NATS is unavailable: ${why}`
   return new BatonError('discovery.unavailable', text, cause === undefined ? {} : { cause })
-}
-
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
 async function loadLibrary<T>(load: () => Promise<T>): Promise<T> {

@@ -6,10 +6,10 @@
  */
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { QueuedIterator } from '@nats-io/nats-core'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { bucketContent } from './bucket-content.ts'
 import type { NatsAddress } from './nats-address.ts'
-import { messageOf, NatsSession, unavailable } from './nats-session.ts'
+import { NatsSession, unavailable } from './nats-session.ts'
 
 interface NatsTableOptions {
   readonly address: NatsAddress

@@ -8,7 +8,7 @@
  */
 import type { KvWatchEntry } from '@nats-io/kv'
 import type { Msg, QueuedIterator, Subscription } from '@nats-io/nats-core'
-import { BatonError, parseWorkerId } from '../../base/index.ts'
+import { BatonError, parseWorkerId, messageOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { decodeCardFile, decodeEntry, hasDied, startedMs } from '../card-file.ts'
 import type { CardFile } from '../card-file.ts'
@@ -16,7 +16,7 @@ import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from '../discover
 import { FleetDiff } from '../fleet-diff.ts'
 import { Renewals } from '../renewals.ts'
 import { bucketContent } from './bucket-content.ts'
-import { messageOf } from './nats-session.ts'
+
 import type { NatsSession } from './nats-session.ts'
 
 interface NatsWatchOptions {

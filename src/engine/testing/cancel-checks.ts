@@ -4,7 +4,7 @@
  */
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
-import { iteratorOf, messageOf } from './conformance-subject.ts'
+import { iteratorOf, thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
 
 /** Before the stream is opened, and after it is opened but not read. */
@@ -67,7 +67,7 @@ export async function checkConcurrentStop(subject: ConformanceSubject): Promise<
     if (i % 2 === 0) {
       if (stopped[i / 2]!.isStopped) judgeStopped(subject, outcome, 'cancellation-not-observed')
     } else if (outcome.end !== 'finish' || outcome.chunks.at(-1)?.finish === 'cancelled') {
-      const why = outcome.error === undefined ? outcome.end : messageOf(outcome.error)
+      const why = outcome.error === undefined ? outcome.end : thrownText(outcome.error)
       subject.report.fail('cancel-hurts-others', `a stream beside stopped ones: ${why}`)
     }
   }
@@ -120,11 +120,11 @@ function judgeStopped(
   const { report } = subject
   if (brokenRule === 'missing-terminal' && chunks.length === 0)
     report.fail('no-chunks', 'a stopped stream ended without any item')
-  else if (brokenRule !== undefined) report.fail(brokenRule, messageOf(error))
+  else if (brokenRule !== undefined) report.fail(brokenRule, thrownText(error))
   else if (end === 'deadline') report.fail(late, 'the stopped stream did not end in time')
   else if (end === 'error') {
     subject.judgeError(error)
-    report.fail('stream-error', `a stopped stream ended in ${messageOf(error)}`)
+    report.fail('stream-error', `a stopped stream ended in ${thrownText(error)}`)
   } else if (chunks.at(-1)?.finish !== 'cancelled')
     report.fail('cancel-ignored', `a stopped stream ended with '${chunks.at(-1)?.finish}'`)
 }

@@ -105,7 +105,7 @@ export class ConformanceSubject {
       const done = Promise.resolve(action()).then(() => true as const)
       return (await this.within(done)) ?? `nothing within ${this.deadlineMs} ms`
     } catch (error) {
-      return messageOf(error)
+      return thrownText(error)
     }
   }
 
@@ -194,14 +194,17 @@ export class ConformanceSubject {
     const { end, chunks, error, brokenRule, notClosed } = outcome
     if (brokenRule === 'missing-terminal' && chunks.length === 0)
       this.report.fail('no-chunks', 'the stream ended without any item')
-    else if (brokenRule !== undefined) this.report.fail(brokenRule, messageOf(error))
+    else if (brokenRule !== undefined) this.report.fail(brokenRule, thrownText(error))
     else if (notClosed === true)
       this.report.fail('stream-not-closed', 'the iterator waits after the terminal item')
     else if (end === 'deadline')
       this.report.fail('response-timeout', `nothing within ${this.deadlineMs} ms`)
     else if (end === 'error') {
       if (error instanceof BatonError)
-        this.report.fail(chunks.length === 0 ? 'generate-failed' : 'stream-error', messageOf(error))
+        this.report.fail(
+          chunks.length === 0 ? 'generate-failed' : 'stream-error',
+          thrownText(error),
+        )
       else this.judgeError(error)
     } else return true
     return false
@@ -209,7 +212,7 @@ export class ConformanceSubject {
 
   judgeError(error: unknown): void {
     if (error instanceof BatonError) return
-    this.report.fail('error-untyped', `thrown was ${messageOf(error)}`)
+    this.report.fail('error-untyped', `thrown was ${thrownText(error)}`)
   }
 }
 
@@ -220,6 +223,7 @@ export function iteratorOf(stream: AsyncIterable<EngineChunk>): AsyncIterator<En
   throw new BatonError('backend.contract_violation', '`generate` returned no async iterable')
 }
 
-export function messageOf(thrown: unknown): string {
+/** For the report of the kit: with the kind of the error. */
+export function thrownText(thrown: unknown): string {
   return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown)
 }

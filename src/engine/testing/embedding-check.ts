@@ -1,7 +1,7 @@
 /** Requests the same embedding twice from an engine that announces embeddings. */
 import { embeddingOf } from '../embedding-of.ts'
 import { RequestContext } from '../generate-context.ts'
-import { messageOf } from './conformance-subject.ts'
+import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 
 export async function checkEmbeddings(subject: ConformanceSubject): Promise<void> {
@@ -21,13 +21,13 @@ export async function checkEmbeddings(subject: ConformanceSubject): Promise<void
       if (vector === null || vector.length !== length) {
         report.fail(
           'embedding-wrong',
-          `wanted ${length ?? 'some'} numbers, got ${messageOf(given)}`,
+          `wanted ${length ?? 'some'} numbers, got ${thrownText(given)}`,
         )
         return
       }
       vectors.push(vector.join(' '))
     } catch (error) {
-      report.fail('embedding-wrong', messageOf(error))
+      report.fail('embedding-wrong', thrownText(error))
       return
     }
   }

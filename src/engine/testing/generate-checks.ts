@@ -1,7 +1,7 @@
 /** Checks of plain requests: a single one, eight concurrent ones, one with a seed, and those that must be refused. */
 import type { GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
-import { messageOf } from './conformance-subject.ts'
+import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 
 export async function checkSingle(subject: ConformanceSubject): Promise<void> {
@@ -18,7 +18,7 @@ export async function checkConcurrent(subject: ConformanceSubject): Promise<void
   const answered = outcomes.filter(({ end, chunks }) => end === 'finish' && chunks.length > 0)
   if (answered.length < outcomes.length) {
     const other = outcomes.find((outcome) => !answered.includes(outcome))
-    const why = other?.error === undefined ? (other?.end ?? '') : messageOf(other.error)
+    const why = other?.error === undefined ? (other?.end ?? '') : thrownText(other.error)
     subject.report.fail('concurrent-generate-failed', `${answered.length} of 8 answered (${why})`)
   }
 }
@@ -71,10 +71,10 @@ export async function checkHealth(subject: ConformanceSubject): Promise<void> {
   try {
     const { end, error } = await subject.read(request)
     if (end !== 'finish')
-      subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
+      subject.report.fail('health-check-failed', error === undefined ? end : thrownText(error))
   } catch (error) {
     // The payload is not even a request.
-    subject.report.fail('health-check-failed', messageOf(error))
+    subject.report.fail('health-check-failed', thrownText(error))
   }
 }
 
@@ -83,7 +83,7 @@ function payloadOf({ engine, report }: ConformanceSubject): GenerateRequest | nu
   try {
     return engine.healthCheckPayload?.() ?? null
   } catch (error) {
-    report.fail('health-check-failed', messageOf(error))
+    report.fail('health-check-failed', thrownText(error))
     return undefined
   }
 }

@@ -5,7 +5,7 @@
 import { engineConfigFault } from '../config-fault.ts'
 import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
-import { messageOf, WORKER_ID } from './conformance-subject.ts'
+import { thrownText, WORKER_ID } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 
 /** False: nothing else can be checked. */
@@ -29,7 +29,7 @@ export async function checkStart(subject: ConformanceSubject): Promise<boolean> 
     report.fail(fault.field === 'model' ? 'model-empty' : 'config-invalid', fault.detail)
     return false
   } catch (error) {
-    report.fail('start-failed', messageOf(error))
+    report.fail('start-failed', thrownText(error))
     return false
   }
 }
@@ -58,7 +58,7 @@ export async function checkQuiescence({ engine, report }: ConformanceSubject): P
     if (typeof isQuiescent !== 'boolean' && isQuiescent !== null)
       report.fail('quiescence-wrong', shown(isQuiescent))
   } catch (error) {
-    report.fail('quiescence-wrong', messageOf(error))
+    report.fail('quiescence-wrong', thrownText(error))
   }
 }
 

@@ -1,7 +1,7 @@
 /** Reads the metrics of an engine several times, as scrapes would, and validates them. */
 import { isEngineMetric } from '../engine-metric.ts'
 import type { EngineMetric } from '../engine-metric.ts'
-import { messageOf } from './conformance-subject.ts'
+import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 
 export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
@@ -17,7 +17,7 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
     await subject.read(subject.request(2))
     readings = [engine.metrics(), engine.metrics(), before]
   } catch (error) {
-    report.fail('metrics-failed', messageOf(error))
+    report.fail('metrics-failed', thrownText(error))
     return
   }
   const invalidMetric = readings.map(invalidMetricOf).find((found) => found !== undefined)

@@ -14,7 +14,7 @@ import {
 import type { ConformanceOptions, EngineFactory } from './conformance-options.ts'
 import { ReportBuilder } from './conformance-report.ts'
 import type { ConformanceReport } from './conformance-report.ts'
-import { ConformanceSubject, messageOf } from './conformance-subject.ts'
+import { ConformanceSubject, thrownText } from './conformance-subject.ts'
 import { checkEmbeddings } from './embedding-check.ts'
 import {
   checkBeforeStart,
@@ -82,7 +82,7 @@ export async function runConformance(
 ): Promise<ConformanceReport> {
   const report = new ReportBuilder()
   const stray = new StrayErrors((event, thrown) =>
-    report.fail('stray-error', `${event}: ${messageOf(thrown)}`, 'stray'),
+    report.fail('stray-error', `${event}: ${thrownText(thrown)}`, 'stray'),
   )
   try {
     await runAll(factory, options, report)
@@ -115,7 +115,7 @@ async function made(factory: EngineFactory, report: ReportBuilder): Promise<Engi
   try {
     return await factory()
   } catch (error) {
-    report.fail('start-failed', `no engine was made: ${messageOf(error)}`)
+    report.fail('start-failed', `no engine was made: ${thrownText(error)}`)
     return null
   }
 }
@@ -132,7 +132,7 @@ async function checkHeld(subject: ConformanceSubject): Promise<void> {
     try {
       check.held(rank, engine.heldKv(rank))
     } catch (error) {
-      report.fail('kv-event-malformed', messageOf(error))
+      report.fail('kv-event-malformed', thrownText(error))
     }
   }
 }
@@ -146,7 +146,7 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
       load: (report) => check.load(report),
     })
   } catch (error) {
-    subject.report.fail('observe-failed', messageOf(error))
+    subject.report.fail('observe-failed', thrownText(error))
   }
 }
 
@@ -165,7 +165,7 @@ async function runChecks(checks: readonly Check[], subject: ConformanceSubject):
     try {
       await run(subject)
     } catch (error) {
-      subject.report.fail('stream-error', `in check '${name}': ${messageOf(error)}`)
+      subject.report.fail('stream-error', `in check '${name}': ${thrownText(error)}`)
     }
   }
 }

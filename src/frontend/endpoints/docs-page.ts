@@ -2,6 +2,7 @@
  * `/docs`: every operation with its fields and replies as an HTML page without scripts, made from the OpenAPI
  * document.
  */
+import { escapeHtml } from '../../base/index.ts'
 import { fieldsOf, operationsOf, typeOf } from '../../api/index.ts'
 import type { Content, OpenApi, OperationEntry, Schema, TypePart } from '../../api/index.ts'
 
@@ -94,12 +95,4 @@ function typeHtml(type: readonly TypePart[]): string {
       return kind === 'value' ? `<code>${safe}</code>` : safe
     })
     .join('')
-}
-
-function escapeHtml(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
 }

@@ -3,7 +3,7 @@
  * JSON) and the rows of a replay.
  */
 import { readFileSync } from 'node:fs'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { PLANNER_PROFILE_ARRAYS } from '../../simengine/index.ts'
 import type { MockArgFiles } from '../../simengine/index.ts'
 import { readNpz } from './npz.ts'
@@ -25,7 +25,7 @@ function readBytes(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = messageOf(cause)
     throw new BatonError('config.invalid', `${path} cannot be read: ${why}`, { cause })
   }
 }

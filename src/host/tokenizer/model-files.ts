@@ -7,7 +7,7 @@
  */
 import { open, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { BatonError, freeMemory } from '../../base/index.ts'
+import { BatonError, freeMemory, messageOf } from '../../base/index.ts'
 import { modelTextFromGguf, modelTextFromHuggingFace, readGgufMetadata } from '../../text/index.ts'
 import type { GgufMetadata, ModelText } from '../../text/index.ts'
 import { hubNameOf } from './hub-cache.ts'
@@ -87,7 +87,7 @@ export async function readGgufFile(filePath: string): Promise<GgufMetadata> {
       wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * NEXT_READ_FACTOR))
     }
   } catch (thrown) {
-    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    const message = messageOf(thrown)
     throw failure(`cannot read ${filePath}: ${message}`, thrown)
   } finally {
     await file.close()
@@ -138,7 +138,7 @@ async function loadFolder(folder: string): Promise<ModelText> {
       ...(chatTemplate !== null && { chatTemplate }),
     })
   } catch (thrown) {
-    throw failure(`${folder}: ${thrown instanceof Error ? thrown.message : String(thrown)}`, thrown)
+    throw failure(`${folder}: ${messageOf(thrown)}`, thrown)
   }
 }
 
@@ -148,7 +148,7 @@ async function readJson(folder: string, name: string): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch (thrown) {
-    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    const message = messageOf(thrown)
     throw failure(
       `${path.join(folder, name)} is not valid JSON (${message}); download it again`,
       thrown,

@@ -1,6 +1,7 @@
 /**
  * The program of a tokenizer thread.
  */
+import { messageOf } from '../../base/index.ts'
 import { getPriority, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import type { ModelText } from '../../text/index.ts'
@@ -28,7 +29,7 @@ async function encode(task: EncodeTask): Promise<EncodeResult> {
     return { tokenIds: tokenizer.encode(task.text, task.options) }
   } catch (error) {
     texts.delete(task.modelPath)
-    return { failure: error instanceof Error ? error.message : String(error) }
+    return { failure: messageOf(error) }
   }
 }
 

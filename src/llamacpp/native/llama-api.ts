@@ -5,7 +5,7 @@
  * synchronous and must be made on the thread that loaded the library. A pointer is an address; nothing here
  * validates one.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { ffi } from './ffi.ts'
 import type { Library } from './ffi.ts'
 import { loadCpuLibrary } from './cpu-library.ts'
@@ -139,7 +139,7 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
     ggml = ffi.load(files.ggml, { global: true })
     llama = ffi.load(files.llama, { global: true })
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = messageOf(cause)
     throw new BatonError('model.load_failed', `llama.cpp cannot be loaded: ${why}`, { cause })
   }
   declareStructs()

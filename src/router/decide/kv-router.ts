@@ -231,20 +231,20 @@ export class KvRouter implements FleetObserver {
         prefillTokens: tokens,
         prefillDurationMs: speed === null || tokens === null ? null : (1000 * tokens) / speed,
         expectedOutputTokens: selection.expectedOutputTokens,
+        record: selection.record,
+        showsSpeed: selection.isForwarded !== true,
+        isWhole: selection.isWhole === true,
+        endsAtFirst: selection.phase === 'prefill',
+        handsOver: selection.phase === 'prefill' && selection.isEmbedding !== true,
+        wasHandedOver: selection.phase === 'decode',
       },
       nowMs,
     )
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
-    booking.record = selection.record
-    booking.showsSpeed = selection.isForwarded !== true
-    booking.isWhole = selection.isWhole === true
     this.#forecast.predict(booking, tokens, nowMs)
     if (tokens !== null && hashes !== null && this.config.cost === 'time') {
       this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
     }
-    booking.endsAtFirst = selection.phase === 'prefill'
-    booking.handsOver = booking.endsAtFirst && selection.isEmbedding !== true
-    booking.wasHandedOver = selection.phase === 'decode'
     if (booking.handsOver) this.capacity.underWay.sent()
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)

@@ -22,7 +22,7 @@ export class RankPricing {
   #isPlainTime = false
   #hasUntried = false
   /** Whether predictions are so far off that this decision's costs are in blocks. */
-  isLost = false
+  #arePredictionsOff = false
   readonly #one = new Int32Array(1)
   readonly #oneCost = new Float64Array(1)
   /** By slot: leading blocks of the prompt that active requests on the rank use. */
@@ -35,6 +35,10 @@ export class RankPricing {
     this.#view = new RankView(pool)
     this.#model = pool.config.cost
     this.#cost = this.#own = new CostFunction(pool.config.scorers, this.#model)
+  }
+
+  get arePredictionsOff(): boolean {
+    return this.#arePredictionsOff
   }
 
   /** Starts a decision; must be called first. */
@@ -77,7 +81,7 @@ export class RankPricing {
     const { prefillLoadScale, overlapScoreWeight } = overrides ?? {}
     const hasWeights = prefillLoadScale !== undefined || overlapScoreWeight !== undefined
     const { rates } = this.#pool
-    this.isLost = !hasWeights && rates.isLost
+    this.#arePredictionsOff = !hasWeights && rates.isLost
     if (!hasWeights && !rates.isLost && rates.knows(trackPrefill)) return this.#own
     return (this.#blocks ??= new CostFunction(this.#pool.config.scorers, 'blocks'))
   }

@@ -201,7 +201,9 @@ export class Selector {
 
   #costReason(temperature: number): ChoiceReason {
     if (temperature > 0) return 'drawn at temperature'
-    return this.#pricing.isLost ? 'lowest cost in blocks, predictions are off' : 'lowest cost'
+    return this.#pricing.arePredictionsOff
+      ? 'lowest cost in blocks, predictions are off'
+      : 'lowest cost'
   }
 
   #indexOf(temperature: number, count: number): number {

@@ -25,6 +25,12 @@ interface BookingOptions {
   readonly prefillTokens: number | null
   readonly prefillDurationMs?: number | null
   readonly expectedOutputTokens?: number | null
+  readonly record?: BookedRecord
+  readonly showsSpeed?: boolean
+  readonly isWhole?: boolean
+  readonly endsAtFirst?: boolean
+  readonly handsOver?: boolean
+  readonly wasHandedOver?: boolean
 }
 
 /** The decision record that a booking completes with the measured time to the first token. */
@@ -58,13 +64,13 @@ export class Booking implements InFlight {
   /** `RankBacklog.scale` at that time. */
   prefillScale = 1
   /** The record of its decision, for the measured time to the first token. */
-  record: BookedRecord | null = null
+  record: BookedRecord | null
   /** True if the rank had a free place in its batch at dispatch. */
   hasPlace = true
   /** False for a forwarded request: its first item may be the whole reply, and its pieces are not tokens. */
-  showsSpeed = true
+  readonly showsSpeed: boolean
   /** True for a forwarded request whose reply arrives as a whole; its prefill is not part of the rank's backlog. */
-  isWhole = false
+  readonly isWhole: boolean
   /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
   /** True while its prompt waits for a later engine step than the one in progress or about to begin. */
@@ -74,11 +80,11 @@ export class Booking implements InFlight {
   firstNew = 0
   firstTokenMs: number | null = null
   /** True if the request ends with its first token. */
-  endsAtFirst = false
+  readonly endsAtFirst: boolean
   /** A decode leg follows. */
-  handsOver = false
+  readonly handsOver: boolean
   /** Its prompt was computed by a prefill worker. */
-  wasHandedOver = false
+  readonly wasHandedOver: boolean
   /**
    * For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step, and the
    * standard deviation of that.
@@ -96,6 +102,12 @@ export class Booking implements InFlight {
     this.slot = options.slot
     this.promptTokens = options.promptTokens
     this.expectedOutputTokens = options.expectedOutputTokens ?? null
+    this.record = options.record ?? null
+    this.showsSpeed = options.showsSpeed ?? true
+    this.isWhole = options.isWhole ?? false
+    this.endsAtFirst = options.endsAtFirst ?? false
+    this.handsOver = options.handsOver ?? false
+    this.wasHandedOver = options.wasHandedOver ?? false
   }
 }
 

@@ -2,6 +2,7 @@
  * Fits the computing time of an engine to measurements: least squares of the relative errors, without negative
  * coefficients (an engine is not faster with more work).
  */
+import { medianOf } from '../../base/index.ts'
 import type { SimTimingOptions } from '../../simengine/index.ts'
 
 export interface PrefillPoint {
@@ -136,13 +137,9 @@ export function fitOverhead(points: readonly OverheadPoint[]): {
       .filter(({ tokens }) => tokens !== a.tokens)
       .map((b) => (b.overheadMs - a.overheadMs) / (b.tokens - a.tokens)),
   )
-  const msPerToken = Math.max(0, medianOf(slopes))
+  const msPerToken = Math.max(0, medianOf(slopes) || 0)
   const rest = points.map(({ tokens, overheadMs }) => overheadMs - msPerToken * tokens)
-  return { requestMs: Math.max(0, medianOf(rest)), msPerToken }
-}
-
-function medianOf(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+  return { requestMs: Math.max(0, medianOf(rest) || 0), msPerToken }
 }
 
 function errorOf(points: readonly Residual[]): readonly [mean: number, max: number] {

@@ -3,11 +3,12 @@
  *
  * The same runs give the same bytes.
  */
+import { escapeHtml } from '../../base/index.ts'
 import type { DistributionSummary } from './distribution.ts'
 import type { FleetWorkerReport } from './fleet-report.ts'
 import { QUANTILES } from './lab-run.ts'
 import type { LabRun } from './lab-run.ts'
-import { escapeHtml, lineChart, SERIES_COLOURS, seriesColour, shortNumber } from './svg-chart.ts'
+import { lineChart, SERIES_COLOURS, seriesColour, shortNumber } from './svg-chart.ts'
 
 export interface HtmlReportOptions {
   readonly title: string

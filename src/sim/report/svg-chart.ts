@@ -2,6 +2,7 @@
  * Line charts as SVG text: several series, a linear or logarithmic axis, a legend by colour. No script, no font, no
  * file.
  */
+import { escapeHtml } from '../../base/index.ts'
 interface ChartSeries {
   readonly name: string
   readonly points: readonly (readonly [x: number, y: number])[]
@@ -146,12 +147,4 @@ function niceStep(raw: number): number {
   const size = 10 ** Math.floor(Math.log10(raw))
   const times = raw / size
   return size * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10)
-}
-
-export function escapeHtml(text: string): string {
-  return text
-    .replaceAll('&', '&amp;')
-    .replaceAll('<', '&lt;')
-    .replaceAll('>', '&gt;')
-    .replaceAll('"', '&quot;')
 }

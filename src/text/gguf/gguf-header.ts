@@ -3,7 +3,7 @@
  * tensor list. The caller reads the bytes; if they do not suffice, the result says how many are needed. No length in
  * the file is trusted: it is compared with the file size before anything is allocated.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { GgufCursor, NeedsMoreBytes } from './gguf-cursor.ts'
 import type { GgufValue } from './gguf-cursor.ts'
 
@@ -65,7 +65,7 @@ export function readGguf<T>(
     if (thrown instanceof NeedsMoreBytes) return { kind: 'more', bytesNeeded: thrown.bytesNeeded }
     throw new BatonError(
       'model.load_failed',
-      `not a usable GGUF file: ${thrown instanceof Error ? thrown.message : String(thrown)}; download it again or convert the model anew`,
+      `not a usable GGUF file: ${messageOf(thrown)}; download it again or convert the model anew`,
       { cause: thrown },
     )
   }

@@ -3,7 +3,7 @@
  * compiler does not support. Remembers which message form the template accepted.
  */
 import { Template } from '@huggingface/jinja'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { compileTemplate } from './compiled/compiled-template.ts'
 import type { CompiledTemplate } from './compiled/compiled-template.ts'
 import { standInsOf } from './integer-stand-ins.ts'
@@ -69,8 +69,4 @@ export class ChatTemplate {
     if (stand === null) return this.#template.render(all)
     return this.#template.render(stand.values).replace(stand.pattern, '$1')
   }
-}
-
-function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown)
 }

@@ -2,7 +2,7 @@
  * Creates a `Tokenizer` from a `tokenizer.json` (and `tokenizer_config.json`). Byte-level BPE and SentencePiece-like
  * BPE, which most models have, use Baton's own code; all other kinds use the library.
  */
-import { BatonError, isRecord } from '../../base/index.ts'
+import { BatonError, isRecord, messageOf } from '../../base/index.ts'
 import { ByteLevelBpe } from './byte-level-bpe.ts'
 import { nameOfToken, recordOf, textOf } from '../../base/index.ts'
 import type { JsonRecord } from '../../base/index.ts'
@@ -51,7 +51,7 @@ export function tokenizerFromJson(options: TokenizerJsonOptions): Tokenizer {
   } catch (thrown) {
     throw new BatonError(
       'model.load_failed',
-      `cannot use this tokenizer.json: ${thrown instanceof Error ? thrown.message : String(thrown)}; fetch the file of the model again`,
+      `cannot use this tokenizer.json: ${messageOf(thrown)}; fetch the file of the model again`,
       { cause: thrown },
     )
   }
