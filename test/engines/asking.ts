@@ -4,6 +4,10 @@ import { ask } from './real-engine.ts'
 
 export const STORY = 'Tell me a story about a brave fox named Mira who lives in the forest.'
 
+/** Headers for a new connection: an engine may close a kept one at the moment at which a request is sent on it. */
+export const FRESH = { connection: 'close' }
+export const JSON_HEADERS = { 'content-type': 'application/json', ...FRESH }
+
 export interface Reply {
   readonly id: string
   readonly choices: readonly {
@@ -20,7 +24,7 @@ export interface Reply {
 export async function chat(url: string, fields: object = {}): Promise<Reply> {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: JSON_HEADERS,
     body: JSON.stringify({
       model: 'storyteller',
       messages: [{ role: 'user', content: STORY }],
@@ -42,7 +46,7 @@ export async function* pieces(
 ): AsyncGenerator<string> {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: JSON_HEADERS,
     body: JSON.stringify({
       model: 'storyteller',
       messages: [{ role: 'user', content: STORY }],

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
-import { chat, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
+import { chat, FRESH, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
 import { metricOf } from './python-engine.ts'
 import type { RealServer } from './real-engine.ts'
 import { sglangFolder, startSglang } from './real-sglang.ts'
@@ -30,7 +30,7 @@ async function busyWith(server: RealServer): Promise<number> {
 
 // SGLang updates its gauges only with a step or when idle for a while; `/v1/loads` is current.
 async function heldTokens(server: RealServer): Promise<number> {
-  const answer = await (await fetch(`${server.url}/v1/loads`)).json()
+  const answer = await (await fetch(`${server.url}/v1/loads`, { headers: FRESH })).json()
   const { loads } = answer as { readonly loads: readonly { readonly num_used_tokens: number }[] }
   return loads.reduce((sum, { num_used_tokens: tokens }) => sum + tokens, 0)
 }

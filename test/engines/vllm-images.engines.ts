@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { randomInt, seededRandom } from '../../src/base/index.ts'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
-import { modelsOf } from './asking.ts'
+import { JSON_HEADERS, modelsOf } from './asking.ts'
 import { metricOf } from './python-engine.ts'
 import { startVllmWithImages, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
@@ -43,7 +43,7 @@ interface Answer {
 async function post(url: string, route: string, body: object): Promise<Answer> {
   const response = await fetch(url + route, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: JSON_HEADERS,
     body: JSON.stringify({ model: 'storyteller', temperature: 0, ...body }),
   })
   return { status: response.status, text: await response.text() }

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
-import { chat, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
+import { chat, forecastOf, FRESH, JSON_HEADERS, modelsOf, pieces, STORY } from './asking.ts'
 import { metricOf } from './python-engine.ts'
 import { startVllm, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
@@ -109,7 +109,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
 async function textsOf(url: string, path: string, body: object): Promise<readonly string[]> {
   const response = await fetch(url + path, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: JSON_HEADERS,
     body: JSON.stringify(body),
   })
   const answer = await response.text()
@@ -119,7 +119,7 @@ async function textsOf(url: string, path: string, body: object): Promise<readonl
 
 /** The reasons of all migrations. */
 async function migrationsOf({ url }: RunningServer, id: string): Promise<readonly string[]> {
-  const text = await (await fetch(`${url}/debug/requests/${id}`)).text()
+  const text = await (await fetch(`${url}/debug/requests/${id}`, { headers: FRESH })).text()
   return text.match(/\{[^{}]*"migrated"[^{}]*\}/g) ?? []
 }
 
