@@ -60,6 +60,29 @@ describe('environment errors', () => {
     ])
   })
 
+  const ENDLESS = 'more than 16777216 bytes'
+  it.skipIf(process.platform === 'win32').each([
+    [['serve', '--config', '/dev/zero'], `/dev/zero: not readable as YAML: EFBIG: ${ENDLESS}`],
+    [[...serve, '--config', folder], 'not readable as YAML: EISDIR'],
+    [[...serve, '--router-config', '/dev/zero'], `/dev/zero: EFBIG: ${ENDLESS}`],
+    [[...serve, '--sim-args', '/dev/zero'], `--sim-args /dev/zero: EFBIG: ${ENDLESS}`],
+    [[...serve, '--engine-pace', '/dev/zero'], `--engine-pace /dev/zero: EFBIG: ${ENDLESS}`],
+    [['serve', '--upstream-file', '/dev/zero'], `--upstream-file: EFBIG: ${ENDLESS}`],
+    [['serve', '--upstream-file', folder], '--upstream-file: EISDIR'],
+    [[...serve, '--keys', '/dev/zero'], 'keys: /dev/zero cannot be read (EFBIG)'],
+    [
+      [...serve, '--http-tls-cert', '/dev/zero', '--http-tls-key', tls('fleet.key')],
+      `--http-tls-cert: EFBIG: ${ENDLESS}`,
+    ],
+    [tlsArgs('/dev/zero', tls('fleet.key'), tls('fleet-ca.pem')), `--tls-cert: EFBIG: ${ENDLESS}`],
+    [['replay', '/dev/zero'], 'trace /dev/zero: not readable: it has more than 1073741824 bytes'],
+  ])('%j - an endless file or a folder is refused in a sentence', async (args, sentence) => {
+    const { exitCode, printed } = await runBaton(args)
+    expect(printed).toContain(sentence)
+    expect(printed.trimEnd().split('\n')).toHaveLength(1)
+    expect(exitCode).toBe(2)
+  })
+
   it.each([
     ['cannot be created', '/proc/baton/files', 'ENOENT'],
     ['is a file', PLAIN, 'is not a folder'],

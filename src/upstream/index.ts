@@ -4,7 +4,7 @@
  * Owns the HTTP client to them, the detection of their kind, their dialects, their KV events, which of them are up,
  * and requests that are forwarded to them unchanged (`forward/`).
  * Does not own the worker that hosts such an engine (`host`) or which requests are forwarded.
- * May use: base, request, kv, text, engine. For: `cli`, and programs that forward requests to such servers.
+ * May use: base, request, kv, text, engine, os. For: `cli`, and programs that forward requests to such servers.
  */
 export { clearCache } from './client/clear-cache.ts'
 export { fetchWhole } from './client/fetch-json.ts'

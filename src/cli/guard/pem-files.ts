@@ -3,13 +3,13 @@
  * (`config.invalid`).
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { BatonError, messageOf } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 
 export function readPemFile(flag: string, path: string): string {
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readSmallFile(path)
   } catch (error) {
     const { message } = BatonError.from(error)
     throw new BatonError('config.invalid', `${flag}: ${message}`, { cause: error })

@@ -1,9 +1,9 @@
 /**
  * Faults of a simulated run: a file with a schedule, or counts of faults that are drawn from a seed.
  */
-import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { isRecord } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import type { FaultDraw, FaultEvent, NetworkFaults } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
 import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
@@ -92,7 +92,7 @@ function pairsOf(values: object): string[] {
 function readFaults(path: string): LabFaults {
   let read: unknown
   try {
-    read = parseYaml(readFileSync(path, 'utf8'))
+    read = parseYaml(readSmallFile(path))
   } catch {
     throw refusal('--faults', `${path}: not readable as JSON or YAML`)
   }

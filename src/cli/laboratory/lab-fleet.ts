@@ -4,8 +4,8 @@
  * Without a configuration file the engine has the laboratory's defaults (blocks of 64 tokens, 16,384 blocks,
  * 256 sequences); with one it is the engine that `baton serve --engine sim` would start.
  */
-import { readFileSync } from 'node:fs'
 import { BatonError, isRecord } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { mockArgFiles } from '../../host/index.ts'
 import type { RoleControllerOptions, RouterOptions } from '../../router/index.ts'
 import { mockEngineOptions } from '../../simengine/index.ts'
@@ -229,7 +229,7 @@ export function overheadOf(flags: Flags): RequestOverhead | null {
 
 function readJson(flag: string, path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'))
+    return JSON.parse(readSmallFile(path))
   } catch {
     throw refusal(flag, `${path}: not readable as JSON`)
   }

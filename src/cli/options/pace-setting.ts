@@ -3,9 +3,9 @@
  *
  * It is read before anything is started, so that the process that the user sees reports a wrong file.
  */
-import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { BatonError, isRecord } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { enginePaceFault } from '../../request/index.ts'
 import type { EnginePace } from '../../request/index.ts'
 import { firstLineOf } from './first-line.ts'
@@ -17,7 +17,7 @@ export function paceSetting(written: string | null): EnginePace | null {
   const place = isInline ? '--engine-pace' : `--engine-pace ${written}`
   let value: unknown
   try {
-    value = isInline ? JSON.parse(written) : parseYaml(readFileSync(written, 'utf8'))
+    value = isInline ? JSON.parse(written) : parseYaml(readSmallFile(written))
   } catch (cause) {
     throw new BatonError('config.invalid', `${place}: ${firstLineOf(cause)}`, { cause })
   }

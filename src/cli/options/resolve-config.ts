@@ -4,9 +4,10 @@
  *
  * An invalid value ends in one line that names the option as the user wrote it (`config.invalid`).
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { BatonError } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { firstLineOf } from './first-line.ts'
 import type { OptionSpec } from './option-spec.ts'
 import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
@@ -103,7 +104,7 @@ function readConfigFile(path: string | undefined): ConfigFile {
   }
   let content: unknown
   try {
-    content = parseYaml(readFileSync(chosen, 'utf8')) ?? {}
+    content = parseYaml(readSmallFile(chosen)) ?? {}
   } catch (error) {
     throw new BatonError(
       'config.invalid',

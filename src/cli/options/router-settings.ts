@@ -4,10 +4,11 @@
  * Flag > environment > config file > router file > default. Only commands with a router read the file; a worker
  * never opens it.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import { parse as parseYaml } from 'yaml'
 import { BatonError } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { completeRouterConfig, listRouterOptions, parseRouterOptions } from '../../router/index.ts'
 import type { RouterOptions } from '../../router/index.ts'
 import { firstLineOf } from './first-line.ts'
@@ -87,7 +88,7 @@ function readRouterFile(path: string): RouterOptions {
   }
   try {
     // YAML includes JSON.
-    const options = parseRouterOptions(parseYaml(readFileSync(path, 'utf8')) ?? {})
+    const options = parseRouterOptions(parseYaml(readSmallFile(path)) ?? {})
     completeRouterConfig(options)
     return options
   } catch (error) {

@@ -5,9 +5,9 @@
  * Flag > environment > config file > `--sim-args` > default. They are read before anything is started, so that
  * the process that the user sees reports a wrong argument.
  */
-import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { BatonError } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { flatMockArgs, mockEngineOptions } from '../../simengine/index.ts'
 import type { MockEngineOptions } from '../../simengine/index.ts'
 import { mockArgFiles } from '../../host/index.ts'
@@ -52,7 +52,7 @@ export function simSettings(given: readonly ResolvedOption[]): MockEngineOptions
 /** Reads inline JSON, or a JSON or YAML file. */
 function readSimArgs(written: string): Readonly<Record<string, unknown>> {
   const args: unknown = checked(written, () =>
-    isInline(written) ? JSON.parse(written) : parseYaml(readFileSync(written, 'utf8')),
+    isInline(written) ? JSON.parse(written) : parseYaml(readSmallFile(written)),
   )
   if (typeof args === 'object' && args !== null && !Array.isArray(args)) return { ...args }
   throw new BatonError('config.invalid', `${placeOf(written)}: expected an object`)

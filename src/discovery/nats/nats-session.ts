@@ -8,10 +8,10 @@
  * cluster that elects a new leader of the bucket, seconds can pass between `connected` and `up`. The client library is
  * loaded with the first session.
  */
-import { readFileSync } from 'node:fs'
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError, messageOf } from '../../base/index.ts'
+import { readBoundedBytes } from '../../os/index.ts'
 import type { NatsAddress } from './nats-address.ts'
 
 interface NatsUser {
@@ -326,7 +326,7 @@ async function loadLibrary<T>(load: () => Promise<T>): Promise<T> {
 
 function read(name: string, path: string): Uint8Array {
   try {
-    return readFileSync(path)
+    return readBoundedBytes(path)
   } catch (cause) {
     const text = `nats: ${name}=${path} cannot be read: ${messageOf(cause)}`
     throw new BatonError('config.invalid', text, { cause })

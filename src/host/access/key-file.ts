@@ -1,7 +1,8 @@
 /** Stores keys in a file, which is read and replaced as a whole. */
-import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { keysText, parseKeys } from './key-entry.ts'
 import type { KeyEntry } from './key-entry.ts'
 import type { KeyStore } from './key-store.ts'
@@ -9,7 +10,7 @@ import type { KeyStore } from './key-store.ts'
 /** Throws `config.invalid`. */
 export function readKeyText(path: string): string {
   try {
-    return readFileSync(path, 'utf8')
+    return readSmallFile(path)
   } catch (error) {
     throw new BatonError('config.invalid', `keys: ${path} cannot be read (${codeOf(error)})`)
   }

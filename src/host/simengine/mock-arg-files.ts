@@ -2,11 +2,13 @@
  * Reads the files that the simulated engine's arguments name: a planner's profile (`.npz`, or the same arrays as
  * JSON) and the rows of a replay.
  */
-import { readFileSync } from 'node:fs'
 import { BatonError, messageOf } from '../../base/index.ts'
+import { readBoundedBytes } from '../../os/index.ts'
 import { PLANNER_PROFILE_ARRAYS } from '../../simengine/index.ts'
 import type { MockArgFiles } from '../../simengine/index.ts'
 import { readNpz } from './npz.ts'
+
+const BYTES_MAX = 256 * 1024 ** 2
 
 export const mockArgFiles: MockArgFiles = {
   profile: (path) => {
@@ -23,7 +25,7 @@ function readText(path: string): string {
 
 function readBytes(path: string): Buffer {
   try {
-    return readFileSync(path)
+    return readBoundedBytes(path, { maxBytes: BYTES_MAX })
   } catch (cause) {
     const why = messageOf(cause)
     throw new BatonError('config.invalid', `${path} cannot be read: ${why}`, { cause })

@@ -5,9 +5,10 @@
  * While a list cannot be read (an invalid file, an unavailable name server) the last valid one stays in use.
  */
 import { lookup } from 'node:dns/promises'
-import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { parse as parseYaml } from 'yaml'
+import { BatonError } from '../../base/index.ts'
+import { readSmallFile } from '../../os/index.ts'
 import { upstreamKey, upstreamsOf } from './upstream-spec.ts'
 import type { UpstreamSpec } from './upstream-spec.ts'
 
@@ -100,6 +101,12 @@ export class UpstreamSource {
 }
 
 async function readList(filePath: string): Promise<readonly UpstreamSpec[]> {
-  const text = await readFile(filePath, 'utf8')
-  return upstreamsOf(parseYaml(text) as unknown)
+  let listed: unknown
+  try {
+    listed = parseYaml(readSmallFile(filePath))
+  } catch (cause) {
+    const [why] = BatonError.from(cause).message.split('\n')
+    throw new BatonError('config.invalid', `--upstream-file: ${why}`, { cause })
+  }
+  return upstreamsOf(listed)
 }

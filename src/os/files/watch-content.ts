@@ -4,7 +4,7 @@
  * File times and system watchers are not used: a watcher may start after the change, times are coarse, and a file
  * replaced by renaming is a new file.
  */
-import { readFileSync } from 'node:fs'
+import { readSmallFile } from './read-small-file.ts'
 
 const LOOK_MS = 1000
 
@@ -31,7 +31,7 @@ export function watchContent(
 
 function readOrNull(path: string): string | null {
   try {
-    return readFileSync(path, 'utf8')
+    return readSmallFile(path, { silentMs: 0 })
   } catch {
     return null
   }

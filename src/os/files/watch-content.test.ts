@@ -2,7 +2,7 @@ import { mkdtempSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { it, onTestFinished } from 'vitest'
-import { until } from '../../test/until.ts'
+import { until } from '../../../test/until.ts'
 import { watchContent } from './watch-content.ts'
 
 function watched(known: string | null): { path: string; changes: () => number; close: () => void } {
