@@ -1,7 +1,7 @@
 /**
  * The routing state and decisions of one pool of workers: its members, their cached blocks and load, the choice of
- * ranks. `select` decides and changes nothing but the round-robin cursor; `book` records the choice as load; a
- * booking is freed exactly once. Pure: clock and randomness are arguments.
+ * ranks. `select` decides and records the decision; it changes no load. `book` records the choice as load; a booking is
+ * freed exactly once. `peek` decides without a trace. Pure: clock and randomness are arguments.
  */
 import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
@@ -248,8 +248,7 @@ export class KvRouter implements FleetObserver {
     if (booking.handsOver) this.capacity.underWay.sent()
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
-    // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
-    // that.
+    // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
     const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
       this.#beliefs.placed(selection, hashes, nowMs)
