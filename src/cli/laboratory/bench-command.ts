@@ -21,6 +21,7 @@ import { aboveZero, numberOf, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 import { firstLiveModel, SILENCE_SECONDS, SILENCE_SECONDS_MAX } from '../live/live-connection.ts'
 import { runLiveLoad } from './live-load.ts'
+import type { LiveLoad } from './live-load.ts'
 import { parseTokenRange, promptSalt } from './live-prompt.ts'
 
 /** One request in ten that is sent this late makes the load another one than that of the trace. */
@@ -88,7 +89,7 @@ async function benched(
         : await firstLiveModel(target, apiKey.apiKey)
     if (interrupt.aborted) break
     const label = targets.length > 1 ? `${name} ${target}` : target
-    const { run, log, points, messages, late } = await runLiveLoad({
+    const load = await runLiveLoad({
       name: label,
       target: { url: target, model, isChat, silenceMs, ...apiKey },
       trace,
@@ -101,17 +102,10 @@ async function benched(
       onProgress: progressLine(flags, label, 'real'),
       interrupt,
     })
+    const { run, log, points } = load
     runs.push(run)
-    if (interrupt.aborted)
-      notes.push(
-        `interrupted: the report of ${label} has the ${run.report.requests} of ${trace.length} requests that had ended`,
-      )
-    if (late.p90 > LATE_MS)
-      notes.push(
-        `the client was too slow for this rate: requests of ${label} were sent ${late.p50.toFixed(0)} ms late (median; p99 ${late.p99.toFixed(0)} ms). Use a lower rate, or several clients`,
-      )
-    for (const [code, count] of Object.entries(run.report.failed))
-      reasons.push(`${label}: ${count} × ${[code, messages.get(code) ?? []].flat().join(': ')}`)
+    notes.push(...notesOf(label, load, trace.length, interrupt.aborted))
+    reasons.push(...reasonsOf(label, load))
     for (const { atMs, active } of points)
       samples.push(`${JSON.stringify({ run: name, atMs, activeRequests: active })}\n`)
     for (const row of log.rows()) rows.push(`${JSON.stringify({ run: name, ...row })}\n`)
@@ -129,6 +123,37 @@ async function benched(
     `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gap between two events divided by the tokens of the event`,
   ]
   tell(flags, { facts, runs, reasons })
+  return exitCodeOf(runs)
+}
+
+/** Reasons why the report of this server is not that of the whole load. */
+function notesOf(
+  label: string,
+  { run, late }: LiveLoad,
+  requests: number,
+  isInterrupted: boolean,
+): readonly string[] {
+  const notes: string[] = []
+  if (isInterrupted)
+    notes.push(
+      `interrupted: the report of ${label} has the ${run.report.requests} of ${requests} requests that had ended`,
+    )
+  if (late.p90 > LATE_MS)
+    notes.push(
+      `the client was too slow for this rate: requests of ${label} were sent ${late.p50.toFixed(0)} ms late (median; p99 ${late.p99.toFixed(0)} ms). Use a lower rate, or several clients`,
+    )
+  return notes
+}
+
+/** Each error code with its number and its first message. */
+function reasonsOf(label: string, { run, messages }: LiveLoad): readonly string[] {
+  return Object.entries(run.report.failed).map(
+    ([code, count]) => `${label}: ${count} × ${[code, messages.get(code) ?? []].flat().join(': ')}`,
+  )
+}
+
+/** Also prints the servers that answered nothing. */
+function exitCodeOf(runs: readonly LabRun[]): number {
   const faults = runs.flatMap(({ name, report }) => {
     const fault = unanswered(report)
     return fault === null ? [] : [`baton: ${name}: ${fault}`]

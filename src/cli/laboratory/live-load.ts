@@ -42,7 +42,7 @@ interface LiveLoadOptions {
 const SAMPLE_MS = 250
 const SLOW_PAUSE_MS = 100
 
-interface LiveLoad {
+export interface LiveLoad {
   readonly run: LabRun
   readonly log: RequestLog
   readonly points: readonly LabPoint[]

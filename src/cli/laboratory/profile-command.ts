@@ -8,7 +8,7 @@
  * run. The profile also records whether the engine computes prompts together or one after the other, and the
  * chunk size in tokens.
  */
-import { BatonError, randomInt, seededRandom, medianOf } from '../../base/index.ts'
+import { BatonError, medianOf, randomInt, seededRandom } from '../../base/index.ts'
 import { osRandom } from '../../os/index.ts'
 import { createSimTiming } from '../../simengine/index.ts'
 import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
@@ -57,22 +57,9 @@ const KNOWN_SHARE = 0.5
 export async function runProfile(url: string, flags: Flags): Promise<number> {
   checkOutputs(flags, 'out')
   const target = serverUrl(url)
-  const apiKey = apiKeyOf(flags)
-  const model =
-    typeof flags['model'] === 'string'
-      ? flags['model']
-      : await firstLiveModel(target, apiKey.apiKey)
   // With a fixed seed the engine could have the prompts of an earlier run in its cache.
   const seed = wholeOf('--seed', flags['seed'] ?? randomInt(osRandom, 2 ** 31))
-  const live: LiveTarget = { url: target, model, isChat: flags['chat'] === true, ...apiKey }
-  const random = seededRandom(seed)
-  const range = parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
-  const isOfWords = flags['text'] === true || flags['chat'] === true
-  const probe: Probe = {
-    target: live,
-    prompts: isOfWords ? await promptsOfWords(live, random) : promptsOfIds(range, random),
-    repeats: wholeOf('--repeats', flags['repeats'] ?? 7, 1),
-  }
+  const probe = await probeOf(target, seed, flags)
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
   const requestsMax = wholeOf('--max-batch', flags['maxBatch'] ?? 8, 1)
   const promptOf = (tokens: number): ProbePrompt => probe.prompts.ofTokens(tokens)
@@ -82,22 +69,8 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   refuseKnownPrompts(stalls, seed)
   if (stalls.length === 0)
     throw new BatonError('backend.unknown', `${target} gives too few tokens to measure its steps`)
-  const decode: DecodePoint[] = []
-  for (const context of contextsUpTo(Math.floor(longest / 2))) {
-    // The same prompts in each round: an engine with a cache need not compute them again.
-    const prompts = Array.from({ length: requestsMax }, () => promptOf(context))
-    for (const requests of batchesUpTo(requestsMax)) {
-      const point = await decodeOrRefusal(probe, prompts.slice(0, requests), context)
-      if (point instanceof BatonError && decode.length === 0) throw point
-      if (point instanceof BatonError) {
-        console.error(
-          `${requests} requests with ${context} tokens each are refused (${point.message})`,
-        )
-        break
-      }
-      decode.push(point)
-    }
-  }
+  const contextMax = Math.floor(longest / 2)
+  const decode = await measureDecodes(probe, requestsMax, contextMax)
   const isApart = wasHeldUp(stalls)
   const schedule = isApart
     ? await scheduleOf(asStallProbe, stalls)
@@ -109,9 +82,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     pieces: Math.ceil(stall.tokens / (schedule.promptChunk ?? Infinity)) || 1,
   }))
   const fitted = fitTiming(points, decode)
-  const foundTokenMs = isApart
-    ? await measureFound(probe, Math.floor(longest / 2), fitted.timing)
-    : 0
+  const foundTokenMs = isApart ? await measureFound(probe, contextMax, fitted.timing) : 0
   const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
   if (!isApart)
     console.error(
@@ -121,15 +92,11 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     console.error(describe(stalls, fitted, overhead, schedule))
     console.error(`cached prompt tokens: ${foundTokenMs.toPrecision(3)} ms per token`)
   }
-  const { prefillError, decodeError } = fitted
-  const error = Math.max(prefillError[0], decodeError[0])
-  if (error > ERROR_MAX)
-    console.error(
-      `the measurements differ from the model by ${(100 * error).toFixed(0)} % on average: is the machine busy? Measure when it is quiet, or with more --repeats`,
-    )
+  warnOfError(fitted)
+  const { prefillError, decodeError, prefill } = fitted
   const file = {
     url: target,
-    model,
+    model: probe.target.model,
     seed,
     timing: { ...fitted.timing, foundTokenMs },
     overhead,
@@ -137,11 +104,59 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     schedule,
     prefillError,
     decodeError,
-    prefill: fitted.prefill,
+    prefill,
     decode: fitted.decode,
   }
   writeText(String(flags['out'] ?? '-'), `${JSON.stringify(file, null, 2)}\n`)
   return 0
+}
+
+async function probeOf(url: string, seed: number, flags: Flags): Promise<Probe> {
+  const apiKey = apiKeyOf(flags)
+  const model =
+    typeof flags['model'] === 'string' ? flags['model'] : await firstLiveModel(url, apiKey.apiKey)
+  const target: LiveTarget = { url, model, isChat: flags['chat'] === true, ...apiKey }
+  const random = seededRandom(seed)
+  const range = parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
+  const isOfWords = flags['text'] === true || flags['chat'] === true
+  return {
+    target,
+    prompts: isOfWords ? await promptsOfWords(target, random) : promptsOfIds(range, random),
+    repeats: wholeOf('--repeats', flags['repeats'] ?? 7, 1),
+  }
+}
+
+/** Steps of more and more requests, with a short and a long context, until the server refuses. */
+async function measureDecodes(
+  probe: Probe,
+  requestsMax: number,
+  contextMax: number,
+): Promise<readonly DecodePoint[]> {
+  const measured: DecodePoint[] = []
+  for (const context of contextsUpTo(contextMax)) {
+    // The same prompts in each round: an engine with a cache need not compute them again.
+    const prompts = Array.from({ length: requestsMax }, () => probe.prompts.ofTokens(context))
+    for (const requests of batchesUpTo(requestsMax)) {
+      const point = await decodeOrRefusal(probe, prompts.slice(0, requests), context)
+      if (point instanceof BatonError && measured.length === 0) throw point
+      if (point instanceof BatonError) {
+        console.error(
+          `${requests} requests with ${context} tokens each are refused (${point.message})`,
+        )
+        break
+      }
+      measured.push(point)
+    }
+  }
+  return measured
+}
+
+function warnOfError({ prefillError, decodeError }: FittedTiming): void {
+  const error = Math.max(prefillError[0], decodeError[0])
+  if (error <= ERROR_MAX) return
+  console.error(
+    `the measurements differ from the model by ${(100 * error).toFixed(0)} % on average: is the machine busy? Measure when it is quiet, or with more --repeats`,
+  )
 }
 
 /**
