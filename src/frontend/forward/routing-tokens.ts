@@ -8,7 +8,7 @@
  * dominate that of the text. The hash includes the JSON before the data and the first bytes of its file format, because
  * they are the same for every image.
  */
-import { ownMemory } from '../../base/index.ts'
+import { mixedBits, ownMemory } from '../../base/index.ts'
 import type { Member, Span } from '../http/json-members.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 
@@ -157,14 +157,8 @@ function digested(data: Uint8Array): Uint8Array {
   for (let at = 0; at < whole; at += 4) take(words.getUint32(at))
   for (let at = whole; at < data.length; at++) take(words.getUint8(at))
   const tokens = new Uint32Array(DATA_TOKENS)
-  for (let at = 0; at < DATA_TOKENS; at++) tokens[at] = mixed(first ^ mixed(second + at))
+  for (let at = 0; at < DATA_TOKENS; at++) tokens[at] = mixedBits(first ^ mixedBits(second + at))
   return new Uint8Array(tokens.buffer)
-}
-
-function mixed(word: number): number {
-  const once = Math.imul(word ^ (word >>> 16), 0x85ebca6b)
-  const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35)
-  return twice ^ (twice >>> 16)
 }
 
 /** The ids of a prompt that consists of token ids; null: it does not. */

@@ -1,10 +1,9 @@
 /** Which part of the versions of a model a session belongs to: the same in every frontend. */
+import { mixedBits } from '../../base/index.ts'
 
-/** Hashes a text to [0, 1) evenly (FNV-1a with a final mix). */
+/** Hashes a text to [0, 1) evenly (FNV-1a, mixed at the end). */
 export function shareOf(text: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
+  return mixedBits(hash) / 2 ** 32
 }
