@@ -72,3 +72,24 @@ it('AnchorTable - emptied at once, it keeps no memory', () => {
     expect([table.count, table.bytes]).toEqual([0, bytes])
   }
 })
+
+it('AnchorTable - an anchor that was removed and added many times fits into a small table', () => {
+  const blocks = 1 << 15
+  const arena = new BlockArena(blocks)
+  for (let i = 0; i < 2 * blocks; i++) arena.hashes[i] = Math.imul(i + 1, 0x9e3779b1)
+  const table = new AnchorTable(arena)
+  for (let at = 0; at < blocks; at++) table.add(at)
+  for (let round = 0; round < 20_000; round++) {
+    table.dropRange(0, 1)
+    table.add(0)
+  }
+  table.dropRange(1, blocks)
+  // Each change moves some slots to the small table.
+  for (let round = 0; table.bytes > 1024 && round < blocks; round++) {
+    table.add(1)
+    table.dropRange(1, 2)
+  }
+  expect([table.count, table.bytes]).toEqual([1, 1024])
+  expect(table.lookup(arena.words[0] ?? 0, arena.words[1] ?? 0)).toBe(0)
+  expect(table.lookup(arena.words[2] ?? 0, arena.words[3] ?? 0)).toBe(-1)
+})

@@ -4,11 +4,13 @@
  *
  * An open-addressing table with slots of 4 bytes: position + 1 in the lower bits, and as many hash bits as fit above,
  * so that most absent hashes are rejected without reading the arena. A table that is too full or too empty is
- * replaced incrementally, a few slots per change, so that no call has to move millions. Invariant: a slot contains a
- * position if and only if the arena marks that block as anchored.
+ * replaced incrementally, a few slots per change, so that no call has to move millions. Invariant: each block that the
+ * arena marks as anchored has a slot. Other slots may be stale: anchors of a whole stretch of blocks are removed by
+ * their marks alone, because reading a slot per block would take longer than the rest of their removal.
  */
 import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
+import { bitCount } from '../words/bit-count.ts'
 import { bitsBetween } from './block-set.ts'
 
 const SLOTS_MIN = 256
@@ -31,7 +33,7 @@ export class AnchorTable {
   readonly #bits: number
   #slots = new Int32Array(SLOTS_MIN)
   #shift = Math.clz32(SLOTS_MIN) + 1
-  /** Slots that are not empty, including tombstones. */
+  /** Slots that are not empty, including stale ones and tombstones. */
   #used = 0
   #count = 0
   /** The old table while it is being moved, and how far that is. */
@@ -94,7 +96,8 @@ export class AnchorTable {
       if (slot === 0) return -1
       if ((slot ^ tag) >>> bits !== 0 || slot === TOMB) continue
       const position = (slot ^ tag) - 1
-      if (words[2 * position] === low && words[2 * position + 1] === high) return position
+      if (words[2 * position] !== low || words[2 * position + 1] !== high) continue
+      if (this.#arena.isMarked(position, ANCHORED)) return position
     }
   }
 
@@ -109,25 +112,33 @@ export class AnchorTable {
 
   /** Removes the anchor of the block at a position; no effect if it has none. */
   drop(position: number): void {
-    if (this.#arena.unmark(position, ANCHORED)) this.#delete(position)
+    if (!this.#arena.unmark(position, ANCHORED)) return
+    this.#delete(position)
+    this.#lost(1)
   }
 
   /** Removes the anchors of the positions [from, to). */
   dropRange(from: number, to: number): void {
     const { marks } = this.#arena
+    let gone = 0
     while (from < to) {
       const stop = Math.min(to, (from | 31) + 1)
       const at = MARK_STRIDE * (from >> 5) + ANCHORED
-      const gone = (marks[at] as number) & bitsBetween(from, stop)
-      if (gone !== 0) {
-        marks[at] = (marks[at] as number) & ~gone
-        const first = from & ~31
-        for (let left = gone; left !== 0; left &= left - 1) {
-          this.#delete(first + 31 - Math.clz32(left & -left))
-        }
-      }
+      const marked = (marks[at] as number) & bitsBetween(from, stop)
+      marks[at] = (marks[at] as number) & ~marked
+      gone += bitCount(marked)
       from = stop
     }
+    if (gone > 0) this.#lost(gone)
+  }
+
+  #lost(anchors: number): void {
+    this.#count -= anchors
+    if (this.#count === 0) this.#clear()
+    else if (this.#old.length > 0) this.#move()
+    // The table shrinks when less than a tenth is used.
+    else if (this.#slots.length > SLOTS_MIN && 10 * this.#count < this.#slots.length)
+      this.#replace()
   }
 
   #hashOf(position: number): number {
@@ -138,54 +149,38 @@ export class AnchorTable {
   #put(position: number): void {
     const slots = this.#slots
     const hash = this.#hashOf(position)
+    const slot = (hash << this.#bits) ^ (position + 1)
     const mask = slots.length - 1
     let i = hash >>> this.#shift
-    while (slots[i] !== 0 && slots[i] !== TOMB) i = (i + 1) & mask
+    while (slots[i] !== 0 && slots[i] !== TOMB && slots[i] !== slot) i = (i + 1) & mask
+    // The block may have a stale slot.
     if (slots[i] === 0) this.#used += 1
-    slots[i] = (hash << this.#bits) ^ (position + 1)
+    slots[i] = slot
   }
 
+  /** Removes the slot of a position, unless it is in the old table: there it is stale now. */
   #delete(position: number): void {
+    const slots = this.#slots
     const hash = this.#hashOf(position)
     const wanted = (hash << this.#bits) ^ (position + 1)
-    const slots = this.#slots
     const mask = slots.length - 1
-    this.#count -= 1
-    if (this.#count === 0 && this.bytes > 4 * SLOTS_MIN) {
-      // Without this, a table that is being moved would keep its memory until the next change.
-      this.#clear()
-      return
-    }
-    if (this.#old.length > 0) this.#move()
     let i = hash >>> this.#shift
     while (slots[i] !== wanted && slots[i] !== 0) i = (i + 1) & mask
-    if (slots[i] === 0) {
-      this.#deleteOld(hash, wanted)
-      return
-    }
+    if (slots[i] === 0) return
     slots[i] = TOMB
     // Tombstones at the end of a probe sequence are useless.
-    for (let k = i; slots[(k + 1) & mask] === 0 && slots[k] === TOMB; k = (k - 1) & mask) {
-      slots[k] = 0
+    for (; slots[(i + 1) & mask] === 0 && slots[i] === TOMB; i = (i - 1) & mask) {
+      slots[i] = 0
       this.#used -= 1
     }
-    // The table shrinks when less than a tenth is used.
-    if (slots.length > SLOTS_MIN && 10 * this.#count < slots.length) this.#replace()
   }
 
   #clear(): void {
-    this.#slots = new Int32Array(SLOTS_MIN)
+    if (this.#slots.length > SLOTS_MIN) this.#slots = new Int32Array(SLOTS_MIN)
+    else this.#slots.fill(0)
     this.#shift = Math.clz32(SLOTS_MIN) + 1
     this.#used = 0
     this.#old = NONE
-  }
-
-  #deleteOld(hash: number, wanted: number): void {
-    const slots = this.#old
-    const mask = slots.length - 1
-    let i = hash >>> this.#oldShift
-    while (slots[i] !== wanted) i = (i + 1) & mask
-    slots[i] = TOMB
   }
 
   #replace(): void {
@@ -209,8 +204,8 @@ export class AnchorTable {
     for (let i = this.#moved; i < stop; i++) {
       const slot = old[i] as number
       if (slot === 0 || slot === TOMB) continue
-      old[i] = TOMB
-      this.#put(((slot << (32 - bits)) >>> (32 - bits)) - 1)
+      const position = ((slot << (32 - bits)) >>> (32 - bits)) - 1
+      if (this.#arena.isMarked(position, ANCHORED)) this.#put(position)
     }
     this.#moved = stop
     if (stop === old.length) this.#old = NONE
