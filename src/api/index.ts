@@ -110,7 +110,13 @@ export {
 export type { ResponsesState } from './requests/responses-request.ts'
 export { parseResponseQuery } from './requests/response-query.ts'
 export { invalid as invalidField } from './fields/generation-fields.ts'
-export { PAGE_LIMITS, parseBatch, parseFileForm, parsePage } from './requests/batch-request.ts'
+export {
+  PAGE_LIMITS,
+  parseBatch,
+  parseFileForm,
+  parseLimit,
+  parsePage,
+} from './requests/batch-request.ts'
 export type { BatchCall, FileForm, Page } from './requests/batch-request.ts'
 export { parseClearCache } from './requests/admin-requests.ts'
 export { parseRerank, parseScore } from './requests/rerank-request.ts'

@@ -265,7 +265,12 @@ const OPERATIONS: readonly Operation[] = [
     path: '/admin/keys',
     summary: 'Valid keys with their limits, never the keys themselves',
   },
-  { method: 'get', path: '/debug/requests', summary: 'The last requests with their phases' },
+  {
+    method: 'get',
+    path: '/debug/requests',
+    summary: 'The last requests with their phases',
+    query: { limit: { type: 'integer', minimum: 1, maximum: 100 } },
+  },
   { method: 'get', path: '/debug/fleet', summary: 'Models, workers, load and warnings' },
   {
     method: 'get',

@@ -358,3 +358,17 @@ describe('status', () => {
     expect(again.json.prompt).toBe(words)
   })
 })
+
+describe('GET /debug/requests', () => {
+  it('limit - as many requests; anything but a number from 1 to 100 is 400', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.routed().says('a').ends('eos') })
+    for (let i = 0; i < 3; i++) await it_.chat({})
+    const get = (query: string) => it_.send('GET', '/debug/requests', { query })
+    expect((await get('')).json.requests).toHaveLength(3)
+    expect((await get('limit=2')).json.requests).toHaveLength(2)
+    for (const bad of ['x', '0', '101', '-1', '1.5', '0x10', '1e1', '']) {
+      const { status, json } = await get(`limit=${bad}`)
+      expect([status, json.error?.param], bad).toEqual([400, 'limit'])
+    }
+  })
+})

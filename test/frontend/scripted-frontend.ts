@@ -196,6 +196,7 @@ export class ScriptedFrontend {
     method: string,
     path: string,
     rest: {
+      query?: string
       body?: string | Uint8Array
       headers?: Record<string, string>
       signal?: AbortSignal
@@ -205,7 +206,7 @@ export class ScriptedFrontend {
     const reply = await this.frontend.handle({
       method,
       path,
-      query: '',
+      query: rest.query ?? '',
       headers: { 'content-type': 'application/json', ...rest.headers },
       body: typeof body === 'string' ? new TextEncoder().encode(body) : body,
       signal: rest.signal ?? new AbortController().signal,

@@ -107,13 +107,23 @@ export interface Page {
   readonly purpose?: string
 }
 
-export function parsePage(query: string, limits: { usual: number; max: number }): Page {
-  const fields = queryFields(query)
-  const { limit, after, order = 'desc', purpose } = fields
-  const count = limit === undefined ? limits.usual : Number(limit)
-  if (!Number.isInteger(count) || count < 1 || count > limits.max) {
-    throw invalid('limit', `must be an integer from 1 to ${limits.max}`)
-  }
+interface PageLimits {
+  readonly usual: number
+  readonly max: number
+}
+
+export function parsePage(query: string, limits: PageLimits): Page {
+  const { after, order = 'desc', purpose } = queryFields(query)
+  const count = parseLimit(query, limits)
   if (order !== 'asc' && order !== 'desc') throw invalid('order', 'must be asc or desc')
   return { limit: count, order, ...given({ after, purpose }) }
+}
+
+/** The query of a list without pages. */
+export function parseLimit(query: string, { usual, max }: PageLimits): number {
+  const { limit } = queryFields(query)
+  if (limit === undefined) return usual
+  const count = Number(limit)
+  if (/^\d{1,9}$/.test(limit) && count >= 1 && count <= max) return count
+  throw invalid('limit', `must be an integer from 1 to ${max}`)
 }

@@ -3,7 +3,7 @@
  *
  * The page itself contains no data and is public; the data is for operators.
  */
-import { asciiJson } from '../../api/index.ts'
+import { asciiJson, parseLimit } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
 import type { Route } from '../http/route.ts'
@@ -21,7 +21,7 @@ export interface ConsoleParts {
   readonly page?: (() => string | null) | undefined
 }
 
-const LISTED = 100
+const LISTED = { usual: 100, max: 100 }
 const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'cache-control': 'no-cache',
@@ -37,9 +37,10 @@ export function consoleRoutes({ log, feed, fleet, others, page }: ConsoleParts):
       await others.looked()
       return json(fleet())
     }),
-    read('/debug/requests', 'operator', async () => {
+    read('/debug/requests', 'operator', async ({ query }) => {
+      const limit = parseLimit(query, LISTED)
       await others.looked()
-      return json({ requests: log.latest(LISTED) })
+      return json({ requests: log.latest(limit) })
     }),
     read('/debug/events', 'operator', ({ signal }) => feed.open(signal)),
   ]
