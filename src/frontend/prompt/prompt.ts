@@ -124,13 +124,12 @@ function textPrompt(
   charactersOfAll = text.length,
 ): PreparedPrompt | Promise<PreparedPrompt> {
   const options = { special: true, addBos: model.tokenizer.addsBos }
-  const clean = text.replaceAll('\u0000', '')
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
     tokenIds: nonEmpty(tokenIds, 'prompt'),
-    text: clean,
+    text,
   })
-  const elsewhere = offLoop(clean, options, charactersOfAll)
-  return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
+  const elsewhere = offLoop(text, options, charactersOfAll)
+  return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(text, options))
 }
 
 /** Text to embed is data: control tokens in it are plain text. */
