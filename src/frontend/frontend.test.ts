@@ -195,54 +195,6 @@ describe('completions', () => {
       text_offset: [0, 1],
     })
   })
-
-  it('logprobs - text_offset of a stream is that of a whole reply, whatever text is held back', async () => {
-    const offsets: number[][] = []
-    for (const stream of [false, true]) {
-      const it_ = new ScriptedFrontend({
-        script: (run) => {
-          for (const tokenId of ids('a 👩 STOP')) {
-            run.chunk({ tokenIds: [tokenId], logprobs: [{ tokenId, logprob: -0.5, top: [] }] })
-          }
-          run.ends('stop')
-        },
-      })
-      const reply = await it_.completion({ logprobs: 1, stop: ['STOPPED'], stream })
-      const parts = stream ? reply.events.slice(0, -1) : [reply.json]
-      offsets.push(parts.flatMap(({ choices }) => choices[0]?.logprobs?.text_offset ?? []))
-    }
-    expect(offsets[1]).toEqual(offsets[0])
-  })
-
-  it('logprobs - tokens with one text are one entry, with the highest log-probability', async () => {
-    const [first = 0, second = 0] = ids('👩')
-    const it_ = new ScriptedFrontend({
-      script: (run) =>
-        void run
-          .chunk({
-            tokenIds: [first],
-            logprobs: [
-              {
-                tokenId: first,
-                logprob: -0.5,
-                top: [
-                  { tokenId: first, logprob: -0.5 },
-                  { tokenId: second, logprob: -1.5 },
-                ],
-              },
-            ],
-          })
-          .ends('stop'),
-    })
-    const reply = await it_.completion({ logprobs: 2 })
-    expect(reply.json.choices[0].logprobs.top_logprobs).toEqual([{ '\ufffd': -0.5 }])
-  })
-
-  it('prompt - a NUL character is a token as in /tokenize and in chats', async () => {
-    const it_ = new ScriptedFrontend({ script: (run) => void run.ends('stop') })
-    const reply = await it_.completion({ prompt: 'a\0b', return_token_ids: true })
-    expect(reply.json.choices[0].prompt_token_ids).toEqual(ids('a\0b'))
-  })
 })
 
 describe('status', () => {

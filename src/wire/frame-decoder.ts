@@ -9,8 +9,10 @@
  */
 import { SKIPPED_BYTES_MAX } from './frame-limits.ts'
 import type { FrameLimits } from './frame-limits.ts'
+import { SummedInput } from './frame-sums.ts'
 import { protocolError } from './protocol-error.ts'
 import { SKIPPABLE, tagName } from './tag.ts'
+import { readU32 } from './u32.ts'
 
 export interface FrameHandler {
   /** `bytes[start, end)` is the payload; only valid during the call. */
@@ -29,16 +31,6 @@ export interface FrameHandler {
 const HEADER_BYTES = 8
 const GATHER_BYTES_FIRST = 16 * 1024
 
-export function readU32(bytes: Uint8Array, at: number): number {
-  return (
-    ((bytes[at] ?? 0) |
-      ((bytes[at + 1] ?? 0) << 8) |
-      ((bytes[at + 2] ?? 0) << 16) |
-      ((bytes[at + 3] ?? 0) << 24)) >>>
-    0
-  )
-}
-
 export class FrameDecoder {
   #limits: FrameLimits
   readonly #handler: FrameHandler
@@ -52,6 +44,7 @@ export class FrameDecoder {
   #mode: 'gather' | 'stream' | 'skip' = 'gather'
   #gathered: Uint8Array = new Uint8Array(0)
   #ended = false
+  #sums: SummedInput | null = null
 
   constructor(limits: FrameLimits, handler: FrameHandler, streamedTag = -1) {
     this.#limits = limits
@@ -64,14 +57,19 @@ export class FrameDecoder {
     this.#limits = limits
   }
 
+  /** From the next byte on, the peer sends records with checksums (`SummedInput`). */
+  expectSums(peerHelloSum: number): void {
+    this.#sums ??= new SummedInput(peerHelloSum)
+  }
+
   /** Memory held for an incomplete frame, in bytes. */
   get gatheredBytes(): number {
-    return this.#gathered.length
+    return this.#gathered.length + (this.#sums?.gatheredBytes ?? 0)
   }
 
   /** True between frames: the stream may end here without loss. */
   get isAtBoundary(): boolean {
-    return this.#headerFill === 0
+    return this.#headerFill === 0 && this.#sums?.isAtBoundary !== false
   }
 
   get isEnded(): boolean {
@@ -89,30 +87,45 @@ export class FrameDecoder {
     let done = false
     try {
       let at = 0
-      while (at < piece.length && !this.#ended) at = this.#step(piece, at)
+      // The handshake may end within a piece, and what follows has checksums.
+      while (at < piece.length && !this.#ended && this.#sums === null) {
+        at = this.#step(piece, at, piece.length)
+      }
+      if (this.#sums !== null) this.#pushSummed(this.#sums, piece, at)
       done = true
     } finally {
       if (!done) this.stop()
     }
   }
 
-  #step(piece: Uint8Array, at: number): number {
-    if (this.#headerFill === HEADER_BYTES) return this.#body(piece, at)
-    if (this.#headerFill === 0 && piece.length - at >= HEADER_BYTES) {
+  #pushSummed(sums: SummedInput, piece: Uint8Array, from: number): void {
+    for (let at = from; at < piece.length && !this.#ended;) {
+      at = sums.read(piece, at)
+      const { record, recordEnd } = sums
+      if (record === null) continue
+      for (let k = sums.recordStart; k < recordEnd && !this.#ended;)
+        k = this.#step(record, k, recordEnd)
+    }
+  }
+
+  /** Reads from `piece[at]` on, at most to `limit` or the end of a frame; returns where it ended. */
+  #step(piece: Uint8Array, at: number, limit: number): number {
+    if (this.#headerFill === HEADER_BYTES) return this.#body(piece, at, limit)
+    if (this.#headerFill === 0 && limit - at >= HEADER_BYTES) {
       this.#begin(readU32(piece, at), readU32(piece, at + 4))
       const start = at + HEADER_BYTES
       const end = start + this.#length
-      if (this.#mode !== 'gather' || end > piece.length) return this.#body(piece, start)
+      if (this.#mode !== 'gather' || end > limit) return this.#body(piece, start, limit)
       this.#headerFill = 0
       this.#handler.onFrame(this.#tag, piece, start, end)
       return end
     }
-    const taken = Math.min(HEADER_BYTES - this.#headerFill, piece.length - at)
+    const taken = Math.min(HEADER_BYTES - this.#headerFill, limit - at)
     this.#header.set(piece.subarray(at, at + taken), this.#headerFill)
     this.#headerFill += taken
     if (this.#headerFill < HEADER_BYTES) return at + taken
     this.#begin(readU32(this.#header, 0), readU32(this.#header, 4))
-    return this.#body(piece, at + taken)
+    return this.#body(piece, at + taken, limit)
   }
 
   /** A header is complete: checks its limit. */
@@ -137,8 +150,8 @@ export class FrameDecoder {
     this.#mode = known === undefined ? 'skip' : tag === this.#streamedTag ? 'stream' : 'gather'
   }
 
-  #body(piece: Uint8Array, at: number): number {
-    const end = Math.min(piece.length, at + this.#length - this.#fill)
+  #body(piece: Uint8Array, at: number, limit: number): number {
+    const end = Math.min(limit, at + this.#length - this.#fill)
     const offset = this.#fill
     if (this.#mode === 'gather') this.#gather(piece, at, end)
     this.#fill += end - at

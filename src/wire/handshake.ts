@@ -13,7 +13,8 @@
  * be replayed. How a proof is computed (HMAC with a shared secret) is up to room `network`.
  */
 import { assert, BatonError } from '../base/index.ts'
-import type { FrameWriter } from './frame-writer.ts'
+import { frameSum } from './frame-sums.ts'
+import { FrameWriter } from './frame-writer.ts'
 import {
   NONCE_BYTES,
   WIRE_VERSION,
@@ -39,11 +40,17 @@ export interface HandshakeOptions {
 }
 
 const NO_PROOF = new Uint8Array(0)
+const HELLO_BYTES = 512
+/** Of a frame. */
+const HEADER_BYTES = 8
 
 export class Handshake {
   readonly #options: HandshakeOptions
   #peer: Hello | null = null
   #isReady = false
+  #hasProved = false
+  #ownHelloSum = 0
+  #peerHelloSum = 0
 
   constructor(options: HandshakeOptions) {
     assert(options.nonce.length === NONCE_BYTES, 'a nonce has 16 bytes')
@@ -54,6 +61,24 @@ export class Handshake {
     return this.#isReady
   }
 
+  /** Whether the last frame of this side's part (AUTH) has been written. */
+  get hasProved(): boolean {
+    return this.#hasProved
+  }
+
+  /** Whether both sides have a capability; false before the other side's HELLO. */
+  areBothCapable(capability: string): boolean {
+    const { capabilities } = this.#options.self
+    return (
+      capabilities.includes(capability) && this.#peer?.capabilities.includes(capability) === true
+    )
+  }
+
+  /** Sums of the payloads of the HELLO that was sent and of the one that was received. */
+  get helloSums(): { readonly own: number; readonly peer: number } {
+    return { own: this.#ownHelloSum, peer: this.#peerHelloSum }
+  }
+
   /** The other side's HELLO; only after the handshake is complete. */
   get peer(): Hello {
     assert(this.#isReady && this.#peer !== null, 'the handshake is over')
@@ -62,18 +87,23 @@ export class Handshake {
 
   begin(writer: FrameWriter): void {
     const { self, nonce, prove } = this.#options
-    encodeHello(writer, {
+    const hello = new FrameWriter(HELLO_BYTES)
+    encodeHello(hello, {
       ...self,
       version: WIRE_VERSION,
       versionOldest: WIRE_VERSION_OLDEST,
       nonce,
       authRequired: prove !== undefined,
     })
+    const bytes = hello.take() ?? NO_PROOF
+    this.#ownHelloSum = frameSum(bytes, HEADER_BYTES, bytes.length)
+    writer.bytes(bytes)
   }
 
   /** Handles the frames of the handshake and writes the replies. Throws to end the connection. */
   onFrame(tag: number, bytes: Uint8Array, start: number, end: number, writer: FrameWriter): void {
     if (tag === TAG.HELLO && this.#peer === null) {
+      this.#peerHelloSum = frameSum(bytes, start, end)
       this.#onHello(decodeHello(bytes, start, end), writer)
     } else if (tag === TAG.AUTH && this.#peer !== null) {
       this.#onAuth(this.#peer, bytes.subarray(start, end), writer)
@@ -102,6 +132,7 @@ export class Handshake {
     const { side, nonce, prove } = this.#options
     const proof = prove?.(statement(side, peer.nonce, nonce)) ?? NO_PROOF
     writer.begin(TAG.AUTH).bytes(proof).end()
+    this.#hasProved = true
   }
 
   #onAuth(peer: Hello, proof: Uint8Array, writer: FrameWriter): void {

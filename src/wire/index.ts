@@ -6,7 +6,9 @@
  */
 export { decodeAnswer, encodeAnswer, encodeAsk } from './ask-message.ts'
 export { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
-export { FrameDecoder, readU32 } from './frame-decoder.ts'
+export { FrameDecoder } from './frame-decoder.ts'
+export { FRAME_SUMS, SummedOutput } from './frame-sums.ts'
+export { readU32 } from './u32.ts'
 export type { FrameHandler } from './frame-decoder.ts'
 export {
   batonLimits,

@@ -1,5 +1,5 @@
 /** Reads the fields of one payload in order; every read is bounds-checked. */
-import { readU32 } from './frame-decoder.ts'
+import { readU32 } from './u32.ts'
 import { protocolError } from './protocol-error.ts'
 
 const U32 = 4294967296

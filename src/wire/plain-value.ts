@@ -9,7 +9,7 @@
 import { Packr } from 'msgpackr'
 
 import { BatonError } from '../base/index.ts'
-import { readU32 } from './frame-decoder.ts'
+import { readU32 } from './u32.ts'
 import { protocolError } from './protocol-error.ts'
 
 const DEPTH_MAX = 64

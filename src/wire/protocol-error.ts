@@ -6,6 +6,7 @@ export type ProtocolFault =
   | 'frame.too_long'
   | 'frame.unknown_tag'
   | 'frame.after_end'
+  | 'frame.damaged'
   | 'message.truncated'
   | 'message.malformed'
   | 'message.unexpected'

@@ -45,6 +45,8 @@ export const TAG = {
   PONG: 71,
   DRAINING: 72,
   GOODBYE: 73,
+  /** The head of a record with a checksum (`frame-sums.ts`), in which frames are sent. */
+  SUM: 74,
 } as const
 
 export type TagName = keyof typeof TAG

@@ -24,22 +24,6 @@ function rivals(token: TokenLogprobs, count: number): readonly TokenLogprob[] {
   return top.some((rival) => rival.tokenId === token.tokenId) ? top : [...top, token]
 }
 
-/**
- * Different tokens may have one text, for example parts of characters. Such a text gets the log-probability of the
- * likeliest of them, so that an evaluator still finds the chosen token's where that was the likeliest of all.
- */
-function likeliestByText(
-  tokens: readonly TokenLogprob[],
-  tokenTexts: TokenTexts,
-): Record<string, number> {
-  const byText = new Map<string, number>()
-  for (const { tokenId, logprob } of tokens) {
-    const { text } = tokenTexts(tokenId)
-    byText.set(text, Math.max(finite(logprob), byText.get(text) ?? LOGPROB_MIN))
-  }
-  return Object.fromEntries(byText)
-}
-
 export function chatLogprobsEntries(
   tokens: readonly TokenLogprobs[],
   count: number,
@@ -107,22 +91,14 @@ export function promptLogprobsEntries(
   return [null, ...entries]
 }
 
-/** Four lists with one entry per token. */
-export interface CompletionLogprobs {
-  readonly tokens: readonly string[]
-  readonly token_logprobs: readonly (number | null)[]
-  readonly top_logprobs: readonly (Record<string, number> | null)[]
-  readonly text_offset: readonly number[]
-}
-
-/** `textOffset`: characters of the tokens of the choice before these. */
+/** `textOffset`: position of the first of these tokens in the choice's text, in characters. */
 export function completionLogprobs(
   tokens: readonly TokenLogprobs[],
   count: number,
   tokenTexts: TokenTexts,
   textOffset: number,
   echoed?: ScoredPrompt,
-): CompletionLogprobs {
+): Record<string, unknown> {
   let offset = textOffset
   const offsets: number[] = []
   // The first token of a prompt has no probability.
@@ -139,7 +115,14 @@ export function completionLogprobs(
     token_logprobs: [...none, ...scored.map((token) => finite(token.logprob))],
     top_logprobs: [
       ...none,
-      ...scored.map((token) => likeliestByText(rivals(token, count), tokenTexts)),
+      ...scored.map((token) =>
+        Object.fromEntries(
+          rivals(token, count).map((rival) => [
+            tokenTexts(rival.tokenId).text,
+            finite(rival.logprob),
+          ]),
+        ),
+      ),
     ],
     text_offset: offsets,
   }

@@ -54,7 +54,8 @@ export class WorkerPlanes {
       this.#tcp = this.peers = null
       this.local = new LocalRequestPlane(reports)
     } else {
-      const tcp = new TcpRequestPlane({ ...reports, ...security, software })
+      const checksums = config.wireChecksums
+      const tcp = new TcpRequestPlane({ ...reports, ...security, software, checksums })
       this.#tcp = tcp
       this.peers = new WorkerPeers((bytes, over) => tcp.sendPeer(bytes, over))
       this.local = null

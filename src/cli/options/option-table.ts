@@ -165,6 +165,14 @@ const TABLE = [
   ),
   spec(
     'workers',
+    'wireChecksums',
+    '<bool>',
+    flag,
+    true,
+    'verify checksums of requests and tokens between frontend and workers (TLS has its own); false saves CPU when nothing between them can damage data',
+  ),
+  spec(
+    'workers',
     'kvFailure',
     '<policy>',
     oneOf(['recompute', 'fail']),

@@ -85,6 +85,7 @@ export interface ServeConfig {
   readonly tlsKey: string | null
   readonly tlsCa: string | null
   readonly kvChecksums: boolean
+  readonly wireChecksums: boolean
   readonly host: string
   readonly port: number
   readonly bodyLimit: number

@@ -124,12 +124,13 @@ function textPrompt(
   charactersOfAll = text.length,
 ): PreparedPrompt | Promise<PreparedPrompt> {
   const options = { special: true, addBos: model.tokenizer.addsBos }
+  const clean = text.replaceAll('\u0000', '')
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
     tokenIds: nonEmpty(tokenIds, 'prompt'),
-    text,
+    text: clean,
   })
-  const elsewhere = offLoop(text, options, charactersOfAll)
-  return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(text, options))
+  const elsewhere = offLoop(clean, options, charactersOfAll)
+  return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
 }
 
 /** Text to embed is data: control tokens in it are plain text. */

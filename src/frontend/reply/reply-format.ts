@@ -10,14 +10,17 @@ import type {
 } from '../../api/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 
-/** JSON text for one chunk; called for each chunk of a choice in turn. */
-export type StreamedLogprobs = (tokens: readonly TokenLogprobs[], echoed?: ScoredPrompt) => string
-
 export interface ReplyFormat {
   readonly chunkObject: 'chat.completion.chunk' | 'text_completion'
   chunks(head: ReplyHead, options: { index: number; includeUsage: boolean }): ChoiceChunks
-  /** For one choice of a stream. */
-  streamedLogprobs(count: number, tokenTexts: TokenTexts): StreamedLogprobs
+  /** JSON text for one chunk. `offset`: characters of the choice's text before it. */
+  logprobsJson(
+    tokens: readonly TokenLogprobs[],
+    count: number,
+    tokenTexts: TokenTexts,
+    offset: number,
+    echoed?: ScoredPrompt,
+  ): string
   /** Value for a whole reply. */
   logprobs(
     tokens: readonly TokenLogprobs[],

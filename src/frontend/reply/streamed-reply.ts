@@ -15,7 +15,7 @@ import {
   usageEvent,
   usageJson,
 } from '../../api/index.ts'
-import type { ChoiceChunks, ScoredPrompt } from '../../api/index.ts'
+import type { ChoiceChunks } from '../../api/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
 import { createToolCallId } from '../http/request-id.ts'
@@ -30,7 +30,7 @@ import {
   usageOfChoices,
 } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
-import type { ReplyFormat, StreamedLogprobs } from './reply-format.ts'
+import type { ReplyFormat } from './reply-format.ts'
 import type { StreamedWriter } from './reply-writer.ts'
 
 export class StreamedReply implements StreamedWriter {
@@ -117,7 +117,7 @@ class StreamedChoice implements ChoiceOutput {
   readonly #format: ReplyFormat
   readonly #index: number
   readonly #reply: StreamedReply
-  #logprobsOf: StreamedLogprobs | null = null
+  #textLength = 0
   #toolCallCount = 0
   /** Inputs of calls of custom tools. */
   #inputs: Map<number, CustomToolInput> | null = null
@@ -136,6 +136,7 @@ class StreamedChoice implements ChoiceOutput {
     this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
     this.#plain =
       !call.continuousUsage && call.nvext.extra_fields === undefined && !call.showsTokenIds
+    this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
     this.#echoes = call.output.promptLogprobs !== undefined && context.echoes.length > 0
   }
 
@@ -150,8 +151,16 @@ class StreamedChoice implements ChoiceOutput {
   }
 
   textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
-    if (this.#echoes) this.#echo()
-    const logprobs = this.#logprobsJson(tokens)
+    const { call } = this.#context
+    const count = call.output.logprobs ?? 0
+    if (this.#echoes) this.#echo(count)
+    const logprobs = this.#format.logprobsJson(
+      tokens,
+      count,
+      tokenTextsOf(this.#context),
+      this.#textLength,
+    )
+    this.#textLength += text.length
     this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
   }
 
@@ -199,29 +208,20 @@ class StreamedChoice implements ChoiceOutput {
     )
   }
 
-  #logprobsJson(tokens: readonly TokenLogprobs[], echoed?: ScoredPrompt): string {
-    const { call } = this.#context
-    this.#logprobsOf ??= this.#format.streamedLogprobs(
-      call.output.logprobs ?? 0,
-      tokenTextsOf(this.#context),
-    )
-    return this.#logprobsOf(tokens, echoed)
-  }
-
   /** Writes the prompt with its log-probabilities, once. */
-  #echo(): void {
+  #echo(count: number): void {
     this.#echoes = false
     const { echoes, prompts } = this.#context
     const at = promptIndexOf(this.#context, this.#index)
     const logprobs = this.#sink?.promptLogprobs ?? []
     const echoed = { tokenIds: prompts[at]?.tokenIds ?? [], logprobs }
-    const json = this.#logprobsJson([], echoed)
+    const json = this.#format.logprobsJson([], count, tokenTextsOf(this.#context), 0, echoed)
     this.#stream.write(this.#chunks.contentWith(echoes[at] ?? '', { logprobs: json }))
   }
 
   finish(end: ChoiceEnd): void {
     if (isQueryOnly(this.#context.call.nvext)) return
-    if (this.#echoes) this.#echo()
+    if (this.#echoes) this.#echo(this.#context.call.output.logprobs ?? 0)
     const sink = this.#sink
     const nvext =
       sink === undefined

@@ -164,6 +164,8 @@ export class KvPeer {
         secret,
         timing,
         streamedTag: TAG.KV_CHUNK,
+        // KV has its own, which are computed ahead.
+        areSummed: false,
       },
       {
         onReady: (peer) => this.#onReady(peer),

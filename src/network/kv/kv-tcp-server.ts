@@ -157,6 +157,7 @@ export class KvTcpServer implements KvServer {
         secret,
         timing,
         admit,
+        areSummed: false,
       },
       book: this.#book,
       chunkBytes,

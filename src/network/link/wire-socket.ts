@@ -6,15 +6,18 @@
  */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 
 import { BatonError } from '../../base/index.ts'
 import {
+  FRAME_SUMS,
   FrameDecoder,
   FrameWriter,
   Handshake,
   NONCE_BYTES,
   SKIPPABLE,
   STRANGER_BYTES_MAX,
+  SummedOutput,
   TAG,
   batonLimits,
   decodeRecord,
@@ -58,6 +61,8 @@ export interface WireSocketOptions {
   readonly admit?: (() => BatonError | null) | undefined
   /** Payloads of this tag are passed to `onPart` as they arrive. */
   readonly streamedTag?: number
+  /** False: no checksums under the frames (`frame-sums.ts`). Otherwise the peer decides, and TLS has its own. */
+  readonly areSummed?: boolean
 }
 
 export interface WireSocketHandler extends FrameHandler {
@@ -80,6 +85,8 @@ export class WireSocket {
   readonly #timing: WireTiming
   readonly #limits: FrameLimits
   readonly #isAcceptor: boolean
+  /** From the end of this side's handshake on, if both sides have the capability. */
+  #sums: SummedOutput | null = null
   readonly #pulse: NodeJS.Timeout
   #beforeFlush: () => void = () => undefined
   #isFlushDue = false
@@ -95,7 +102,12 @@ export class WireSocket {
   #strangerBytes = 0
 
   constructor(socket: Socket, options: WireSocketOptions, handler: WireSocketHandler) {
-    const { side, self, secret, timing = WIRE_TIMING, limits = batonLimits() } = options
+    const { side, secret, timing = WIRE_TIMING, limits = batonLimits() } = options
+    const areSummed = options.areSummed !== false && !(socket instanceof TLSSocket)
+    const { capabilities } = options.self
+    const self = areSummed
+      ? { ...options.self, capabilities: [...capabilities, FRAME_SUMS] }
+      : options.self
     this.#socket = socket
     this.#handler = handler
     this.#timing = timing
@@ -157,7 +169,7 @@ export class WireSocket {
 
   /** Bytes after the frame head that was just flushed, sent without a copy. */
   writeRaw(bytes: Uint8Array): boolean {
-    return this.#isClosed || this.#socket.write(bytes)
+    return this.#isClosed || this.#write(bytes)
   }
 
   cork(): void {
@@ -187,10 +199,21 @@ export class WireSocket {
   #writeOut(): boolean {
     const long = this.writer.takeLong()
     const bytes = this.writer.take()
-    if (long === null) return bytes === undefined || this.#socket.write(bytes)
+    if (long === null) return bytes === undefined || this.#write(bytes)
     this.#socket.cork()
-    for (const part of long) this.#socket.write(part)
-    if (bytes !== undefined) this.#socket.write(bytes)
+    for (const part of long) this.#write(part)
+    if (bytes !== undefined) this.#write(bytes)
+    this.#socket.uncork()
+    return !this.#socket.writableNeedDrain
+  }
+
+  /** Writes bytes that do not change any more. */
+  #write(bytes: Uint8Array): boolean {
+    if (this.#sums === null) return this.#socket.write(bytes)
+    const record = this.#sums.sealShort(bytes)
+    if (record !== null) return this.#socket.write(record)
+    this.#socket.cork()
+    for (const part of this.#sums.sealLong(bytes)) this.#socket.write(part)
     this.#socket.uncork()
     return !this.#socket.writableNeedDrain
   }
@@ -246,7 +269,11 @@ export class WireSocket {
     } else if (!this.#isReady) {
       this.#handshake.onFrame(tag, bytes, start, end, this.writer)
       this.flush()
+      const { hasProved, helloSums } = this.#handshake
+      const isSummed = this.#handshake.areBothCapable(FRAME_SUMS)
+      if (hasProved && isSummed) this.#sums ??= new SummedOutput(helloSums.own)
       if (!this.#handshake.isReady) return
+      if (isSummed) this.#decoder.expectSums(helloSums.peer)
       this.#isReady = true
       this.#decoder.limits = this.#limits
       this.#handler.onReady(this.#handshake.peer)

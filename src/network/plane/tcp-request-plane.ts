@@ -29,6 +29,8 @@ export interface TcpRequestPlaneOptions extends FleetReports {
   /** Tokens and chunks per stream that a worker may send before it gets more credit. */
   readonly streamWindowItems?: number
   readonly unsentBytesMax?: number
+  /** False: requests and tokens have no checksums of Baton's (`src/wire/frame-sums.ts`). */
+  readonly checksums?: boolean
 }
 
 type DialledWorker = Pick<WorkerCard, 'workerId' | 'host' | 'port'>
@@ -40,6 +42,7 @@ const DEFAULTS = {
   backoffMsMax: 2_000,
   streamWindowItems: 4_096,
   unsentBytesMax: 256 * 1024 * 1024,
+  checksums: true,
 } as const
 
 export class TcpRequestPlane implements RequestPlane {

@@ -50,6 +50,7 @@ export interface WorkerLinkOptions {
   readonly streamWindowItems: number
   /** Most bytes of requests in memory that wait for a worker that does not read. */
   readonly unsentBytesMax: number
+  readonly checksums: boolean
   readonly reports: FleetReports
 }
 
@@ -245,7 +246,7 @@ export class WorkerLink {
   }
 
   #createWire(socket: Socket): WireSocket {
-    const { software, secret, timing, streamWindowItems, reports } = this.#options
+    const { software, secret, timing, streamWindowItems, checksums, reports } = this.#options
     return new WireSocket(
       socket,
       {
@@ -258,6 +259,7 @@ export class WorkerLink {
         },
         secret,
         timing,
+        areSummed: checksums,
       },
       {
         onReady: (peer) => this.#onReady(peer),
