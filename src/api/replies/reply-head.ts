@@ -12,7 +12,7 @@ export interface ReplyHead {
 export type ClientFinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
 
 /** An output that was cut off is reported as such, even if it contains a tool call. */
-export function clientFinishReason(finish: FinishReason, calledTools = false): ClientFinishReason {
+export function clientFinishReason(finish: FinishReason, calledTools: boolean): ClientFinishReason {
   switch (finish) {
     case 'length':
     case 'content_filter':

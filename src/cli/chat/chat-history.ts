@@ -15,7 +15,8 @@ function historyFile(): string {
 }
 
 /** Newest first, as readline expects it; empty when there is no file. */
-export function readHistory(file = historyFile()): string[] {
+export function readHistory(): string[] {
+  const file = historyFile()
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean).slice(-LINES_MAX).toReversed()
   } catch {
@@ -24,7 +25,8 @@ export function readHistory(file = historyFile()): string[] {
 }
 
 /** A history that cannot be written is ignored, so that the conversation does not fail. */
-export function writeHistory(newestFirst: readonly string[], file = historyFile()): void {
+export function writeHistory(newestFirst: readonly string[]): void {
+  const file = historyFile()
   try {
     makeFolders(dirname(file))
     const lines = newestFirst.slice(0, LINES_MAX).toReversed()

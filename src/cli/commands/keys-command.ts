@@ -12,7 +12,8 @@ export type KeyFlags = Readonly<Record<string, string | boolean | undefined>>
 
 const DAY_MS = 86_400_000
 
-export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
+export async function addKey(flags: KeyFlags): Promise<void> {
+  const now = new Date()
   const tenant = String(flags['tenant'] ?? '').trim()
   if (tenant === '')
     throw new BatonError('config.invalid', '--tenant is missing: give the name of the tenant')
@@ -44,7 +45,8 @@ export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
   console.log(text)
 }
 
-export async function listKeys(flags: KeyFlags, now = new Date()): Promise<void> {
+export async function listKeys(flags: KeyFlags): Promise<void> {
+  const now = new Date()
   for (const key of await inStore(flags, (store) => store.list())) {
     const { id, tenant, hash: _, createdAt: __, expiresAt, revokedAt, ...terms } = key
     const state = stateOf(revokedAt, expiresAt, now)
@@ -52,8 +54,8 @@ export async function listKeys(flags: KeyFlags, now = new Date()): Promise<void>
   }
 }
 
-export async function revokeKey(id: string, flags: KeyFlags, now = new Date()): Promise<void> {
-  const revokedAt = now.toISOString()
+export async function revokeKey(id: string, flags: KeyFlags): Promise<void> {
+  const revokedAt = new Date().toISOString()
   const isThere = await inStore(flags, (store) =>
     store.change(id, (key) => ({ ...key, revokedAt: key.revokedAt ?? revokedAt })),
   )

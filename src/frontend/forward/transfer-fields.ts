@@ -29,7 +29,7 @@ export function isTransferField(key: string): boolean {
 export function transferFields(
   json: JsonMembers,
   top: readonly Member[],
-  alsoCut: (key: string) => boolean = () => false,
+  alsoCut: (key: string) => boolean,
 ): readonly Span[] {
   const cuts: Span[] = []
   cutMembers(json, top, { isCarried: false, isCut: alsoCut }, cuts)
