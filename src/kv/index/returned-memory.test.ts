@@ -106,6 +106,22 @@ describe('memory of runs', () => {
     checkRuns(index.device)
   })
 
+  it('very many workers leave - the records of them go back, too, and the next ones find an empty index', () => {
+    const index = new EventPrefixIndex()
+    const shared = prompt(1, 40)
+    const workers = 50_000
+    for (let holder = 0; holder < workers; holder++) store(index, holder, shared)
+    expect(index.stats().bytes).toBeGreaterThan(MIB)
+    for (let holder = 0; holder < workers; holder++) index.removeHolder(holder)
+    expect(index.stats()).toMatchObject({ blocks: 0, entries: 0 })
+    expect(index.stats().bytes).toBeLessThan(MIB / 8)
+    for (const holder of [workers - 1, 3]) store(index, holder, shared)
+    remove(index, 3, shared.slice(20))
+    const found = depths(index, shared, workers)
+    expect([found[3], found[4], found[workers - 1]]).toEqual([10, 0, 40])
+    checkRuns(index.device)
+  })
+
   it('a full index whose chains go - nothing is evicted while memory goes back', () => {
     const { index, shared, chains, chain } = filled(20, 3 * MIB)
     for (let i = 300; i < chains; i++) remove(index, i % HOLDERS, chain(i))

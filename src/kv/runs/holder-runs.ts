@@ -10,6 +10,8 @@ import { WordPool } from '../words/word-pool.ts'
 import type { RunStore } from './run-store.ts'
 
 const CLASS_MIN = 2
+/** Fewer records stay for the next run. */
+const RECORD_BYTES_MIN = 1 << 18
 
 /** Words of the record of a holder. */
 const STRIDE = 5
@@ -29,7 +31,7 @@ export interface RunList {
 export class HolderRuns {
   readonly #runs: RunStore
   readonly #pool = new WordPool()
-  readonly #records = new PagedWords()
+  #records = new PagedWords()
   #holderCount = 0
   #mark = new Int32Array(64)
   #epoch = 0
@@ -49,19 +51,18 @@ export class HolderRuns {
 
   /** Number of the holder's runs that are not dense. */
   sparseCount(holder: number): number {
-    return holder < this.#holderCount ? this.#records.get(STRIDE * holder + SPARSE) : 0
+    return this.#records.at(STRIDE * holder + SPARSE)
   }
 
   reserve(holder: number): void {
-    if (holder < this.#holderCount) return
-    this.#holderCount = holder + 1
-    this.#records.reserve(STRIDE * this.#holderCount)
+    if (holder >= this.#holderCount) this.#holderCount = holder + 1
   }
 
   /** The holder now has blocks of a run. */
   entered(holder: number, run: number, isSparse: boolean): void {
     const records = this.#records
     const at = STRIDE * holder
+    records.reserve(at + STRIDE)
     const count = records.add(at + COUNT, 1)
     if (isSparse) records.add(at + SPARSE, 1)
     let length = records.get(at + LENGTH)
@@ -108,6 +109,11 @@ export class HolderRuns {
     this.#records.set(at + LENGTH, 0)
   }
 
+  /** No holder has a run any more: releases the records of former holders, if they are many. */
+  clear(): void {
+    if (this.#records.bytes >= RECORD_BYTES_MIN) this.#records = new PagedWords()
+  }
+
   /** Replaces the list by one with twice the needed capacity. */
   #resize(holder: number, length: number): void {
     const records = this.#records
@@ -129,7 +135,7 @@ export class HolderRuns {
   #clean(holder: number): number {
     const records = this.#records
     const at = STRIDE * holder
-    if (holder >= this.#holderCount || records.get(at + LIST_CLASS) === 0) return 0
+    if (records.at(at + LIST_CLASS) === 0) return 0
     const list = this.#pool.chunkOf(records.get(at + LIST_AT))
     const first = this.#pool.offsetOf(records.get(at + LIST_AT))
     if (this.#mark.length < this.#runs.top) this.#mark = new Int32Array(2 * this.#runs.top)

@@ -156,7 +156,7 @@ export class RunHoldings {
     const { runs } = this.#blocks
     const record = run * RUN_STRIDE
     if (runs.records[record + COUNT] === 0) {
-      this.#blocks.free(run)
+      this.#free(run)
       return
     }
     if (isTail) this.#blocks.trimTail(run, this.highest(run))
@@ -265,7 +265,12 @@ export class RunHoldings {
       if (held < 0) this.#sets.release(~held)
       this.#leave(run, list[k] as number, k)
     }
+    this.#free(run)
+  }
+
+  #free(run: number): void {
     this.#blocks.free(run)
+    if (this.#blocks.runs.live === 0) this.holders.clear()
   }
 
   /** Makes a run dense (anchors every block); returns its number of blocks. */
