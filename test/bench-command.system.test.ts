@@ -85,6 +85,28 @@ describe('baton bench, baton profile', () => {
     expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('in its cache') })
   })
 
+  it('profile - prompts that the server has in its cache are refused before anything is measured', async () => {
+    // Its streams are too short to measure anything beside them, as those of a busy machine may be.
+    const short = createServer((request, response) => {
+      request.resume().once('end', () => {
+        if (request.method === 'GET') return response.end('{"data":[{"id":"m"}]}')
+        const usage = { prompt_tokens: 64, prompt_tokens_details: { cached_tokens: 48 } }
+        const events = [{ choices: [{ index: 0, text: 'a' }] }, { choices: [], usage }]
+        response.setHeader('content-type', 'text/event-stream')
+        for (const event of events) response.write(`data: ${JSON.stringify(event)}\n\n`)
+        return response.end('data: [DONE]\n\n')
+      })
+    })
+    await new Promise<void>((resolve) => {
+      short.listen(0, '127.0.0.1', resolve)
+    })
+    const { port } = short.address() as AddressInfo
+    const asked = baton('profile', `http://127.0.0.1:${port}`, '--seed', '1', '--quiet')
+    const refused = await asked.catch((error: unknown) => error)
+    short.close()
+    expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('48 of 64') })
+  })
+
   it('profile --chat - prompts of words have about the wanted number of tokens', async () => {
     const probes = ['--max-prompt', '256', '--max-batch', '1', '--repeats', '1', '--quiet']
     await baton('profile', server.url, '--chat', ...probes, '--out', 'chat.json')

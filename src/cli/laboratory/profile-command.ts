@@ -42,6 +42,8 @@ const DECODE_TOKENS = 48
 /** At least this many, whatever the number of concurrent requests. */
 const DECODE_ROUNDS_MIN = 3
 const SHORTEST_PROMPT = 16
+/** Long enough to fill blocks of a cache. */
+const FIRST_PROMPT = 64
 const CELLS_STEP = 256
 /** Prompts that are sent at once to see whether the engine computes them together. */
 const TOGETHER = 4
@@ -63,7 +65,8 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
   const requestsMax = wholeOf('--max-batch', flags['maxBatch'] ?? 8, 1)
   const promptOf = (tokens: number): ProbePrompt => probe.prompts.ofTokens(tokens)
-  await askLive(probe.target, { prompt: promptOf(SHORTEST_PROMPT), maxTokens: 4 })
+  const first = await askLive(probe.target, { prompt: promptOf(FIRST_PROMPT), maxTokens: 4 })
+  refuseKnownPrompts([{ tokens: FIRST_PROMPT, cachedTokens: first.cachedTokens }], seed)
   const asStallProbe = { ...probe, promptOf }
   const { stalls, longest } = await measureStalls(asStallProbe, promptMax)
   refuseKnownPrompts(stalls, seed)
@@ -196,8 +199,11 @@ async function measureStalls(
 }
 
 /** Throws when the server had the prompts in its cache, because cached tokens are not computed. */
-function refuseKnownPrompts(stalls: readonly StallPoint[], seed: number): void {
-  const known = stalls.find(({ tokens, cachedTokens }) => cachedTokens > KNOWN_SHARE * tokens)
+function refuseKnownPrompts(
+  prompts: readonly Pick<StallPoint, 'tokens' | 'cachedTokens'>[],
+  seed: number,
+): void {
+  const known = prompts.find(({ tokens, cachedTokens }) => cachedTokens > KNOWN_SHARE * tokens)
   if (known === undefined) return
   const text = `the server has the prompts of seed ${seed} in its cache (${known.cachedTokens} of ${known.tokens} tokens): omit --seed, or give another one`
   throw new BatonError('config.invalid', text)

@@ -42,6 +42,8 @@ export interface TokenEvent {
  */
 const EVENTS_BETWEEN = 9
 const STREAM_TOKENS = 600
+/** On a busy machine a stream may end before the prompt beside it is computed. */
+const TRIES_MIN = 6
 /** Number of tokens whose gaps are averaged together. */
 const STRETCH = 8
 /**
@@ -55,7 +57,8 @@ const LONG_SHARE = 0.4
 export async function measureStall(probe: StallProbe, tokens: number): Promise<StallPoint | null> {
   const seen: StallPoint[] = []
   // One stream is long enough for several prompts, but not for all of them.
-  for (let tries = 0; tries < 2 * probe.repeats && seen.length < probe.repeats; tries++)
+  const triesMax = Math.max(TRIES_MIN, 2 * probe.repeats)
+  for (let tries = 0; tries < triesMax && seen.length < probe.repeats; tries++)
     seen.push(...(await besideOneStream(probe, tokens, probe.repeats - seen.length)))
   if (seen.length === 0) return null
   const middle = (pick: (point: StallPoint) => number): number => medianOf(seen.map(pick))
