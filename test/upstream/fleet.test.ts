@@ -1,4 +1,5 @@
 /** Sources of upstream addresses, and the workers that are kept for them. */
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -50,6 +51,19 @@ describe('UpstreamSource', () => {
     await until('the fault is told', () => faults.length > 0)
     expect(lists.length).toBe(2)
   })
+
+  it.skipIf(process.platform === 'win32')(
+    'a file replaced by a pipe without a writer - is reported without waiting for one',
+    async () => {
+      const filePath = path.join(folder(), 'upstreams.yaml')
+      writeFileSync(filePath, '- http://a:1\n')
+      const { faults } = await watched({ filePath })
+      rmSync(filePath)
+      execFileSync('mkfifo', [filePath])
+      await until('the fault is told', () => faults.length > 0)
+      expect(String(faults[0])).toContain('nothing was written for 0 s')
+    },
+  )
 
   it('a file that does not exist at startup - is an error', async () => {
     await expect(watched({ filePath: path.join(folder(), 'none') })).rejects.toThrow(/ENOENT/)

@@ -67,7 +67,8 @@ export class UpstreamSource {
     const { filePath, given, onFault, onList } = this.#options
     if (readsFile && filePath !== undefined) {
       try {
-        this.#fromFile = await readList(filePath)
+        // Waiting for a pipe would stop all streams.
+        this.#fromFile = await readList(filePath, { silentMs: 0 })
       } catch (error) {
         onFault(error)
       }
@@ -100,10 +101,13 @@ export class UpstreamSource {
   }
 }
 
-async function readList(filePath: string): Promise<readonly UpstreamSpec[]> {
+async function readList(
+  filePath: string,
+  limits: { readonly silentMs?: number } = {},
+): Promise<readonly UpstreamSpec[]> {
   let listed: unknown
   try {
-    listed = parseYaml(readSmallFile(filePath))
+    listed = parseYaml(readSmallFile(filePath, limits))
   } catch (cause) {
     const [why] = BatonError.from(cause).message.split('\n')
     throw new BatonError('config.invalid', `--upstream-file: ${why}`, { cause })
