@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
+ * JSON values, bytes joined and grown, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
  * terminal, in a log or in HTML.
  * May use: nothing. For: every room.
  */
@@ -22,6 +22,7 @@ export { withExactIntegers, withPlainIntegers } from './exact-json.ts'
 export { freeMemory, freeOwned, ownMemory } from './free-memory.ts'
 export { InFlightMap, InFlightSet } from './in-flight.ts'
 export type { InFlight } from './in-flight.ts'
+export { grownBytes } from './grown-bytes.ts'
 export { isRecord } from './is-record.ts'
 export { joinedBytes } from './joined-bytes.ts'
 export { holdsKey, withoutKeys } from './key-text.ts'

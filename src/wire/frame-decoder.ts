@@ -7,9 +7,11 @@
  * length never causes an allocation. Frames with a `streamed` tag are never collected; their parts are passed on as
  * they arrive. After an error, or after `stop`, the decoder ignores all input.
  */
+import { grownBytes } from '../base/index.ts'
 import { SKIPPED_BYTES_MAX } from './frame-limits.ts'
 import type { FrameLimits } from './frame-limits.ts'
 import { SummedInput } from './frame-sums.ts'
+import { HEADER_BYTES } from './frame-writer.ts'
 import { protocolError } from './protocol-error.ts'
 import { SKIPPABLE, tagName } from './tag.ts'
 import { readU32 } from './u32.ts'
@@ -28,7 +30,6 @@ export interface FrameHandler {
   ): void
 }
 
-const HEADER_BYTES = 8
 const GATHER_BYTES_FIRST = 16 * 1024
 
 export class FrameDecoder {
@@ -168,13 +169,8 @@ export class FrameDecoder {
   }
 
   #gather(piece: Uint8Array, at: number, end: number): void {
-    const need = this.#fill + end - at
-    if (need > this.#gathered.length) {
-      const size = Math.max(need, GATHER_BYTES_FIRST, this.#gathered.length * 2)
-      const grown = new Uint8Array(Math.min(this.#length, size))
-      grown.set(this.#gathered.subarray(0, this.#fill))
-      this.#gathered = grown
-    }
+    const limits = { least: GATHER_BYTES_FIRST, most: this.#length }
+    this.#gathered = grownBytes(this.#gathered, this.#fill + end - at, limits)
     this.#gathered.set(piece.subarray(at, end), this.#fill)
   }
 }

@@ -18,8 +18,10 @@ function randomBytes(count: number, seed: number): Uint8Array {
 }
 
 function sealedBy(output: SummedOutput, bytes: Uint8Array): readonly Uint8Array[] {
-  const short = output.sealShort(bytes)
-  return short === null ? output.sealLong(bytes) : [short]
+  output.sealBytes(bytes)
+  const long = output.records.takeLong() ?? []
+  const last = output.records.take()
+  return last === undefined ? long : [...long, last]
 }
 
 const joined = (parts: readonly Uint8Array[]): Uint8Array =>

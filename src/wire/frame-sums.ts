@@ -11,9 +11,11 @@
  * Records know nothing about the frames inside: a frame may be in several, and a record may have many. The receiver passes
  * bytes on when their record was compared. Both directions begin right after AUTH, if both sides have the capability.
  */
+import { grownBytes } from '../base/index.ts'
+import { FrameWriter } from './frame-writer.ts'
 import { protocolError } from './protocol-error.ts'
 import { TAG } from './tag.ts'
-import { readU32, writeU32 } from './u32.ts'
+import { readU32 } from './u32.ts'
 
 export const FRAME_SUMS = 'frame-sums'
 
@@ -25,9 +27,6 @@ const NOT_BYTES = 12
 const SUM = 16
 /** A receiver collects at most so much before it can compare. */
 export const RECORD_BYTES_MAX = 1024 * 1024
-/** Shorter data is copied behind its head, because a second write costs more. */
-const COPIED_BYTES_MAX = 16 * 1024
-const SLAB_BYTES = 64 * 1024
 const NO_BYTES = new Uint8Array(0)
 
 /** Every step can be inverted, so damage within one word is always detected. */
@@ -44,7 +43,7 @@ export function frameSum(bytes: Uint8Array, start: number, end: number): number 
     sum ^= sum >>> 13
   }
   for (; at < end; at++) {
-    sum = Math.imul(sum ^ (bytes[at] as number), 0xc2b2ae35 | 0)
+    sum = Math.imul(sum ^ (bytes[at] as number), 0xc2b2ae35)
     sum ^= sum >>> 15
   }
   return sum >>> 0
@@ -52,8 +51,8 @@ export function frameSum(bytes: Uint8Array, start: number, end: number): number 
 
 /** Divides what is sent into records. */
 export class SummedOutput {
-  #slab = NO_BYTES
-  #end = 0
+  /** The records, to be sent in the place of what was sealed. */
+  readonly records = new FrameWriter()
   readonly #helloSum: number
 
   /** `helloSum`: of this side's HELLO. */
@@ -61,44 +60,24 @@ export class SummedOutput {
     this.#helloSum = helloSum
   }
 
-  /** The heads and parts of any number of bytes, to be written in this order; the bytes must not change any more. */
-  sealLong(bytes: Uint8Array): readonly Uint8Array[] {
-    const parts: Uint8Array[] = []
+  /** Takes the finished frames of a writer. */
+  seal(writer: FrameWriter): void {
+    const long = writer.takeLong()
+    const bytes = writer.take()
+    if (long !== null) for (const part of long) this.sealBytes(part)
+    if (bytes !== undefined) this.sealBytes(bytes)
+  }
+
+  /** Long data is not copied and must not change any more. */
+  sealBytes(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += RECORD_BYTES_MAX) {
-      const part = bytes.subarray(at, at + RECORD_BYTES_MAX)
-      const head = this.#take(HEAD_BYTES)
-      writeHead(head, part, this.#helloSum)
-      parts.push(head, part)
+      const end = Math.min(bytes.length, at + RECORD_BYTES_MAX)
+      const count = end - at
+      const sum = frameSum(bytes, at, end) ^ this.#helloSum
+      this.records.begin(TAG.SUM).u32(count).u32(~count).u32(sum).end()
+      this.records.follow(count === bytes.length ? bytes : bytes.subarray(at, end))
     }
-    return parts
   }
-
-  /** A copy of few bytes as a record; null: they need several buffers. */
-  sealShort(bytes: Uint8Array): Uint8Array | null {
-    if (bytes.length > COPIED_BYTES_MAX) return null
-    const record = this.#take(HEAD_BYTES + bytes.length)
-    writeHead(record, bytes, this.#helloSum)
-    record.set(bytes, HEAD_BYTES)
-    return record
-  }
-
-  /** Memory that is not used again, because a socket holds it. */
-  #take(count: number): Uint8Array {
-    if (this.#end + count > this.#slab.length) {
-      this.#slab = new Uint8Array(SLAB_BYTES)
-      this.#end = 0
-    }
-    this.#end += count
-    return this.#slab.subarray(this.#end - count, this.#end)
-  }
-}
-
-function writeHead(head: Uint8Array, bytes: Uint8Array, helloSum: number): void {
-  writeU32(head, 0, HEAD_PAYLOAD)
-  writeU32(head, 4, TAG.SUM)
-  writeU32(head, BYTES, bytes.length)
-  writeU32(head, NOT_BYTES, ~bytes.length)
-  writeU32(head, SUM, frameSum(bytes, 0, bytes.length) ^ helloSum)
 }
 
 /** Compares what is received. */
@@ -164,11 +143,7 @@ export class SummedInput {
 
   #gather(piece: Uint8Array, at: number, end: number, bytes: number): void {
     const need = this.#fill + end - at
-    if (need > this.#gathered.length) {
-      const grown = new Uint8Array(Math.min(bytes, Math.max(need, 2 * this.#gathered.length)))
-      grown.set(this.#gathered.subarray(0, this.#fill))
-      this.#gathered = grown
-    }
+    this.#gathered = grownBytes(this.#gathered, need, { least: 0, most: bytes })
     this.#gathered.set(piece.subarray(at, end), this.#fill)
     this.#fill = need
   }

@@ -10,7 +10,8 @@ import { joinedBytes } from '../base/index.ts'
 const SLAB_BYTES = 64 * 1024
 /** Shorter data is copied, because a separate write would cost more. */
 const UNCOPIED_BYTES_MIN = 16 * 1024
-const HEADER_BYTES = 8
+/** Of a frame: length and tag. */
+export const HEADER_BYTES = 8
 const U32 = 4294967296
 
 export class FrameWriter {

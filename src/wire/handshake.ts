@@ -14,7 +14,7 @@
  */
 import { assert, BatonError } from '../base/index.ts'
 import { frameSum } from './frame-sums.ts'
-import { FrameWriter } from './frame-writer.ts'
+import { FrameWriter, HEADER_BYTES } from './frame-writer.ts'
 import {
   NONCE_BYTES,
   WIRE_VERSION,
@@ -41,8 +41,6 @@ export interface HandshakeOptions {
 
 const NO_PROOF = new Uint8Array(0)
 const HELLO_BYTES = 512
-/** Of a frame. */
-const HEADER_BYTES = 8
 
 export class Handshake {
   readonly #options: HandshakeOptions
@@ -95,7 +93,7 @@ export class Handshake {
       nonce,
       authRequired: prove !== undefined,
     })
-    const bytes = hello.take() ?? NO_PROOF
+    const bytes = hello.take() as Uint8Array
     this.#ownHelloSum = frameSum(bytes, HEADER_BYTES, bytes.length)
     writer.bytes(bytes)
   }

@@ -1,4 +1,4 @@
-/** Little-endian words of 32 bits, at any byte. */
+/** The little-endian word of 32 bits at a byte. */
 export function readU32(bytes: Uint8Array, at: number): number {
   return (
     ((bytes[at] ?? 0) |
@@ -7,11 +7,4 @@ export function readU32(bytes: Uint8Array, at: number): number {
       ((bytes[at + 3] ?? 0) << 24)) >>>
     0
   )
-}
-
-export function writeU32(bytes: Uint8Array, at: number, value: number): void {
-  bytes[at] = value & 255
-  bytes[at + 1] = (value >>> 8) & 255
-  bytes[at + 2] = (value >>> 16) & 255
-  bytes[at + 3] = value >>> 24
 }

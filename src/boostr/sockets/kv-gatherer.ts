@@ -3,6 +3,8 @@
  *
  * A payload may have up to 2 GiB by its frame's length, so memory grows only with the bytes that have arrived.
  */
+import { grownBytes } from '../../base/index.ts'
+
 const FIRST_BYTES = 64 * 1024
 
 interface KvGathererOptions {
@@ -14,7 +16,7 @@ interface KvGathererOptions {
 export class KvGatherer {
   readonly #options: KvGathererOptions
   #isWanted = false
-  #bytes = new Uint8Array(0)
+  #bytes: Uint8Array = new Uint8Array(0)
 
   constructor(options: KvGathererOptions) {
     this.#options = options
@@ -29,19 +31,12 @@ export class KvGatherer {
     if (offset === 0) this.#isWanted = this.#options.wants(length)
     if (!this.#isWanted) return
     const end = offset + piece.length
-    if (end > this.#bytes.length) this.#grow(length, end)
+    this.#bytes = grownBytes(this.#bytes, end, { least: FIRST_BYTES, most: length })
     this.#bytes.set(piece, offset)
     if (end < length) return
     const whole = this.#bytes
     this.#bytes = new Uint8Array(0)
     this.#isWanted = false
     this.#options.onWhole(whole)
-  }
-
-  #grow(length: number, need: number): void {
-    const size = Math.min(length, Math.max(need, FIRST_BYTES, this.#bytes.length * 2))
-    const grown = new Uint8Array(size)
-    grown.set(this.#bytes)
-    this.#bytes = grown
   }
 }

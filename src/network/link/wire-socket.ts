@@ -169,7 +169,10 @@ export class WireSocket {
 
   /** Bytes after the frame head that was just flushed, sent without a copy. */
   writeRaw(bytes: Uint8Array): boolean {
-    return this.#isClosed || this.#write(bytes)
+    if (this.#isClosed) return true
+    if (this.#sums === null) return this.#socket.write(bytes)
+    this.#sums.sealBytes(bytes)
+    return this.#send(this.#sums.records)
   }
 
   cork(): void {
@@ -195,25 +198,20 @@ export class WireSocket {
     this.#socket.once('close', () => clearTimeout(force))
   }
 
-  /** Uncopied pieces and the bytes after them are sent in one write too. */
   #writeOut(): boolean {
-    const long = this.writer.takeLong()
-    const bytes = this.writer.take()
-    if (long === null) return bytes === undefined || this.#write(bytes)
-    this.#socket.cork()
-    for (const part of long) this.#write(part)
-    if (bytes !== undefined) this.#write(bytes)
-    this.#socket.uncork()
-    return !this.#socket.writableNeedDrain
+    if (this.#sums === null) return this.#send(this.writer)
+    this.#sums.seal(this.writer)
+    return this.#send(this.#sums.records)
   }
 
-  /** Writes bytes that do not change any more. */
-  #write(bytes: Uint8Array): boolean {
-    if (this.#sums === null) return this.#socket.write(bytes)
-    const record = this.#sums.sealShort(bytes)
-    if (record !== null) return this.#socket.write(record)
+  /** Uncopied pieces and the bytes after them are sent in one write too. */
+  #send(writer: FrameWriter): boolean {
+    const long = writer.takeLong()
+    const bytes = writer.take()
+    if (long === null) return bytes === undefined || this.#socket.write(bytes)
     this.#socket.cork()
-    for (const part of this.#sums.sealLong(bytes)) this.#socket.write(part)
+    for (const part of long) this.#socket.write(part)
+    if (bytes !== undefined) this.#socket.write(bytes)
     this.#socket.uncork()
     return !this.#socket.writableNeedDrain
   }
