@@ -324,3 +324,27 @@ describe('HolderTable', () => {
     }).toThrow(/not in use/)
   })
 })
+
+it('a query that ends at a loose block of workers without the prefix - makes no run', () => {
+  const index = new EventPrefixIndex({ blocksMax: 4096 })
+  const c = new Chain(index)
+  const branch = chain(1, 2, 3, 4, 5, 6, 7, 100)
+  c.store(99, 0, 8)
+  for (let holder = 0; holder < 40; holder++) {
+    index.apply(holder, {
+      kind: 'stored',
+      parent: null,
+      hashes: branch,
+      localHashes: none,
+      tier: 'device',
+    })
+    c.remove(holder, 0, 7)
+  }
+  const { blocks, loose } = index.device.parts
+  expect([blocks.runs.live, loose.count]).toEqual([1, 1])
+  const matches = new PrefixMatches(8)
+  index.find(branch, matches)
+  expect(matches.device[99]).toBe(7)
+  expect([blocks.runs.live, loose.count]).toEqual([1, 1])
+  checkRuns(index.device)
+})

@@ -279,8 +279,9 @@ export class RunIndex {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break
       found = loose.match(k, matches, found)
-      owners += loose.ownerCount
+      // Its owners lack the prefix, so they are no reason for a run.
       if (!loose.isHeld) continue
+      owners += loose.ownerCount
       if (isRenewed) loose.upkeep.renew()
       else if (loose.areOwnersInWord && k + 1 < count) {
         const stop = loose.walkSame(hashes, k + 1, matches)
