@@ -99,6 +99,30 @@ describe('baton worker - differs from the other workers of its model', () => {
   })
 })
 
+describe('baton frontend - several, started at different times', () => {
+  it('one odd worker that was first, then two others - all frontends serve the two', async () => {
+    const folder = fleetFolder()
+    const odd = await startWorker(folder, ['--sim-block-size', '32'])
+    const early = await startFrontend(folder, ['--model-forget-seconds', '0.5'])
+    await expect.poll(async () => (await healthOf(early.url)).status).toBe('healthy')
+    const others = await Promise.all([startWorker(folder), startWorker(folder)])
+    const pids = others.map(({ process }) => process.pid ?? 0).toSorted((a, b) => a - b)
+    const late = await startFrontend(folder, ['--model-forget-seconds', '3600'])
+    for (const { url } of [early, late]) {
+      await expect
+        .poll(async () =>
+          (await healthOf(url)).models[0]?.workers.map(({ pid }) => pid).toSorted((a, b) => a - b),
+        )
+        .toEqual(pids)
+      expect((await healthOf(url)).models[0]?.refused?.map(({ pid }) => pid)).toEqual([
+        odd.process.pid,
+      ])
+      expect((await complete(url)).status).toBe(200)
+    }
+    await expect.poll(odd.printed).toContain('block size 32 instead of 16')
+  })
+})
+
 describe('baton frontend - workers found by their addresses', () => {
   it('static discovery - asks each worker for its card over authenticated connections; draining or dead workers leave', async () => {
     const secret = { BATON_WIRE_SECRET: 'one' }

@@ -88,7 +88,7 @@ export const HTTP_OPTIONS = [
     '<s>',
     amount(0, 86_400 * 365),
     60,
-    'how long requests for a model get 503 after its last worker left; after that the model is unknown (404)',
+    'how long requests for a model get 503 after its last worker left; after that the model is unknown (404); also how long other workers that differ must be more than those that serve before they replace them',
   ),
   spec(
     'http',

@@ -42,6 +42,11 @@ export class FirstPicture {
     this.#completeIfAll()
   }
 
+  /** Discovery has not listed all workers yet. */
+  get isLooking(): boolean {
+    return this.#state === 'looking'
+  }
+
   get isComplete(): boolean {
     return this.#state === 'complete'
   }

@@ -85,6 +85,27 @@ export class ModelFamily {
     return this.versions.find((version) => !ready.includes(version))
   }
 
+  /**
+   * The version that has to be made anew for the worker: it agrees with all that are left there, but not with some
+   * that have left. A version without other workers is made anew if it is the only one.
+   */
+  outdatedBy(card: WorkerCard): ServedModel | undefined {
+    const isOnly = this.versions.length === 1
+    return this.versions.find(
+      (version) => version.isOutdatedBy(card) && (isOnly || version.hasOthers(card)),
+    )
+  }
+
+  hasWorkersBesides(version: ServedModel): boolean {
+    return this.versions.some((other) => other !== version && other.cards.length > 0)
+  }
+
+  replace(version: ServedModel, next: ServedModel): void {
+    const at = this.versions.indexOf(version)
+    if (at === -1) this.versions.push(next)
+    else this.versions[at] = next
+  }
+
   remove(version: ServedModel): void {
     const at = this.versions.indexOf(version)
     if (at !== -1) this.versions.splice(at, 1)

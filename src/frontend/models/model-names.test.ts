@@ -37,6 +37,7 @@ describe('further names: aliases and adapters', () => {
       const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
       fleet.registry.workerJoined(worker(1, { loraAdapters: ['poet'] }))
       fleet.registry.workerJoined(worker(2))
+      fleet.registry.workerJoined(worker(3))
       fleet.registry.workerJoined(changed)
       await fleet.pass(FORGET_MS)
       expect(await namesOf(fleet)).toEqual(['storyteller'])

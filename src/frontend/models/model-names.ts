@@ -4,9 +4,11 @@
  * A model's own name precedes a further name, and of several models with one further name the first one has it. A further
  * name that no worker has any more is forgotten after a time, like a model without workers.
  */
+import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
+import { noModelYet } from './model-errors.ts'
 import { ModelFamily } from './model-family.ts'
 
 /** A further name as one model has it. */
@@ -32,6 +34,7 @@ export class ModelNames {
   /** Claims on further names, the oldest first. */
   readonly #claims = new Map<string, Claim[]>()
   readonly #ofWorker = new Map<WorkerId, readonly string[]>()
+  #toldConflicts: ReadonlySet<string> = new Set()
 
   constructor(clock: Clock, forgetMs: number) {
     this.#clock = clock
@@ -112,6 +115,30 @@ export class ModelNames {
         family.name === owner || workers.size === 0 ? [] : [{ name, owner, other: family.name }],
       )
     })
+  }
+
+  /** Each conflict once, and again when it comes back. */
+  newConflicts(): readonly NameConflict[] {
+    const before = this.#toldConflicts
+    const all = this.conflicts().map((conflict) => [JSON.stringify(conflict), conflict] as const)
+    this.#toldConflicts = new Set(all.map(([key]) => key))
+    return all.flatMap(([key, conflict]) => (before.has(key) ? [] : [conflict]))
+  }
+
+  /** Models without workers are ignored when there is one with workers. */
+  only(): ModelFamily {
+    const families = [...this.#families.values()].filter(({ versions }) => versions.length > 0)
+    const inhabited = families.filter(({ versions }) =>
+      versions.some(({ cards }) => cards.length > 0),
+    )
+    const [first, ...others] = inhabited.length > 0 ? inhabited : families
+    if (first === undefined) throw noModelYet()
+    if (others.length === 0) return first
+    throw new BatonError(
+      'request.invalid_argument',
+      '`model` is missing: several models are served, name one',
+      { data: { param: 'model' } },
+    )
   }
 
   #claimOf(name: string, family: ModelFamily): Claim {

@@ -4,10 +4,9 @@
  *
  * A model's router knows the workers that agree with each other and can be reached. A worker that differs
  * becomes a version of its own if it has a weight; otherwise it is refused until those that it differs from
- * have left. A model without workers is forgotten after a time.
+ * have left or are outnumbered (`agreeing-workers.ts`). A model without workers is forgotten after a time.
  */
-import { BatonError } from '../../base/index.ts'
-import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
@@ -27,7 +26,6 @@ import { ParkedWorkers } from './parked-workers.ts'
 import { isPassedThrough } from './passed-through.ts'
 import { shareOf } from './session-share.ts'
 import { ServedModel } from './served-model.ts'
-import type { RefusedWorker } from './served-model.ts'
 import { WorkerLinks } from './worker-links.ts'
 
 interface ModelRegistryOptions {
@@ -57,7 +55,6 @@ export class ModelRegistry implements FleetObserver {
   readonly #links: WorkerLinks
   readonly #observer: FleetNewsObserver
   readonly #names: ModelNames
-  #toldConflicts = new Set<string>()
   /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly discovery: DiscoveryState
@@ -88,15 +85,18 @@ export class ModelRegistry implements FleetObserver {
     this.#hadWorker = true
     const family = this.#names.own(name) ?? this.#names.create(name)
     const fitting = family.versions.find((version) => version.agreesWith(card))
-    const only = family.versions.length === 1 ? family.versions[0] : undefined
-    const outdated = fitting === undefined && only?.isOutdatedBy(card) === true ? only : undefined
-    if (outdated !== undefined) this.#remove(outdated)
-    const model = fitting ?? this.#versionFor(family, card)
+    const outdated = fitting === undefined ? family.outdatedBy(card) : undefined
+    const others = outdated?.registered.filter((other) => other.workerId !== workerId) ?? []
+    const model =
+      fitting ?? (outdated ? this.#replace(outdated, card) : this.#versionFor(family, card))
     if (before !== undefined && before !== model) this.#leaveVersion(before, workerId)
     this.#ofWorker.set(workerId, model)
     this.#admit(model, card, before === undefined)
-    this.#tellConflicts()
-    if (outdated !== undefined) this.#rejoin(outdated.refused, workerId)
+    for (const { name: taken, owner, other } of this.#names.newConflicts()) {
+      this.#observer({ kind: 'nameTaken', model: other, name: taken, owner })
+    }
+    this.#rejoin(others)
+    this.#reconsider(model)
   }
 
   workerLeft(workerId: WorkerId, reason: string): void {
@@ -110,11 +110,14 @@ export class ModelRegistry implements FleetObserver {
     model.leave(workerId)
     model.router.fleet.workerLeft(workerId, reason)
     this.#observer({ kind: 'workerLeft', workerId, model: model.name, reason })
-    if (model.cards.length > 0) return
     // A worker that left in order, or whose address another has, frees its place at once. One that died may come
     // back soon, so workers that differ from it wait.
-    const isReplaced = model.refused.length > 0 || this.#hasOtherWorkers(model)
     const isFinal = reason === 'closed' || reason === 'replaced'
+    if (model.cards.length > 0) {
+      this.#reconsider(model, isFinal)
+      return
+    }
+    const isReplaced = model.refused.length > 0 || this.#familyOf(model).hasWorkersBesides(model)
     if (wasServing && isFinal && isReplaced) this.#forget(model)
     else this.#forgetLater(model)
   }
@@ -135,17 +138,20 @@ export class ModelRegistry implements FleetObserver {
   /** The connection was lost, or another attempt to connect failed. */
   workerUnreachable(workerId: WorkerId, fault: BatonError): void {
     const model = this.#ofWorker.get(workerId)
-    this.firstPicture.settled(workerId)
     const isNews = this.#links.down(workerId, model === undefined ? null : fault)
-    if (model === undefined || !isNews) return
-    model.router.fleet.workerLeft(workerId, fault.message)
-    if (model.cardOf(workerId) !== undefined) {
-      this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
+    if (model !== undefined && isNews) {
+      model.router.fleet.workerLeft(workerId, fault.message)
+      if (model.cardOf(workerId) !== undefined) {
+        this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
+      }
+      this.#reconsider(model)
     }
+    this.firstPicture.settled(workerId)
   }
 
   /** Discovery has listed all current workers. */
   fleetFound(): void {
+    for (const model of this.models) this.#switch(model)
     const cards = this.models.flatMap((model) => model.cards)
     this.firstPicture.found(cards.map(({ workerId }) => workerId))
   }
@@ -212,8 +218,8 @@ export class ModelRegistry implements FleetObserver {
   setWeight(model: string, version: string, weight: number): void {
     const family = this.#names.own(model) ?? this.#names.create(model)
     family.setWeight(version, weight)
-    const refused = family.versions.flatMap((each) => each.refused)
-    this.#rejoin(refused.filter(({ card }) => versionOf(card) === version))
+    const refused = family.versions.flatMap((each) => each.refused.map(({ card }) => card))
+    this.#rejoin(refused.filter((card) => versionOf(card) === version))
   }
 
   /** Names that clients can use now, including aliases. */
@@ -259,23 +265,9 @@ export class ModelRegistry implements FleetObserver {
   }
 
   #family(name: string | undefined): ModelFamily {
-    const family = name === undefined ? this.#only() : this.#names.find(name)
+    const family = name === undefined ? this.#names.only() : this.#names.find(name)
     if (family !== undefined) return family
     throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
-  }
-
-  /** Models without workers are ignored when there is one with workers. */
-  #only(): ModelFamily {
-    const families = this.families.filter(({ versions }) => versions.length > 0)
-    const inhabited = families.filter(({ versions }) => versions.some(hasWorkers))
-    const [first, ...others] = inhabited.length > 0 ? inhabited : families
-    if (first === undefined) throw noModelYet()
-    if (others.length === 0) return first
-    throw new BatonError(
-      'request.invalid_argument',
-      '`model` is missing: several models are served, name one',
-      { data: { param: 'model' } },
-    )
   }
 
   #random(): number {
@@ -287,18 +279,16 @@ export class ModelRegistry implements FleetObserver {
     const [oldest] = family.versions
     const version = versionOf(card)
     if (oldest !== undefined && !family.mayBegin(card, version)) return oldest
-    return this.#create(family, version)
-  }
-
-  #hasOtherWorkers(model: ServedModel): boolean {
-    const others = this.#names.own(model.name)?.versions ?? []
-    return others.some((other) => other !== model && hasWorkers(other))
+    const created = this.#create(family, version, family.versions.length > 0)
+    family.versions.push(created)
+    return created
   }
 
   /** The worker belongs to another version now. */
   #leaveVersion(before: ServedModel, workerId: WorkerId): void {
     before.leave(workerId)
     before.router.fleet.workerLeft(workerId, 'belongs to another version now')
+    if (!this.#familyOf(before).versions.includes(before)) return
     if (before.cards.length === 0 && before.refused.length === 0) this.#forgetLater(before)
   }
 
@@ -322,17 +312,58 @@ export class ModelRegistry implements FleetObserver {
     model.forgetting ??= clock.after(modelForgetMs, () => this.#forget(model))
   }
 
-  /** Refused workers take over the name, the oldest first. */
+  /** Refused workers take over the name. */
   #forget(model: ServedModel): void {
+    const { choice } = model
     this.#remove(model)
     if (this.#names.own(model.name) === undefined && model.refused.length === 0) {
       this.#observer({ kind: 'modelForgotten', model: model.name })
     }
-    this.#rejoin(model.refused)
+    this.#rejoin(choice?.cards ?? [])
   }
 
-  #rejoin(refused: readonly RefusedWorker[], except?: WorkerId): void {
-    for (const { card } of refused) if (card.workerId !== except) this.workerJoined(card)
+  /**
+   * Takes workers in that should serve, at once if a worker has left for good. Workers that serve give way only after
+   * a time, in which those that died may come back; at once while this process is starting and serves nobody.
+   */
+  #reconsider(model: ServedModel, isFinal = false): void {
+    if (this.firstPicture.isLooking) return
+    const { choice } = model
+    if (choice === null) {
+      model.switching?.cancel()
+      model.switching = null
+    } else if (!this.firstPicture.isComplete || (isFinal && !choice.isOther)) {
+      this.#switch(model)
+    } else {
+      const { clock, modelForgetMs } = this.#options
+      model.switching ??= clock.after(modelForgetMs, () => this.#switch(model))
+    }
+  }
+
+  #switch(model: ServedModel): void {
+    const { choice } = model
+    model.switching = null
+    if (choice === null) return
+    const [first] = choice.cards
+    if (choice.isOther && first !== undefined) this.#replace(model, first)
+    this.#rejoin(
+      choice.isOther
+        ? choice.cards
+        : choice.cards.filter(({ workerId }) => model.cardOf(workerId) === undefined),
+    )
+  }
+
+  #rejoin(cards: readonly WorkerCard[]): void {
+    for (const card of cards) this.workerJoined(card)
+  }
+
+  /** For other workers, which need a router and a text side of their own. */
+  #replace(model: ServedModel, card: WorkerCard): ServedModel {
+    const family = this.#familyOf(model)
+    const next = this.#create(family, versionOf(card), model.isFurther)
+    model.close()
+    family.replace(model, next)
+    return next
   }
 
   #remove(model: ServedModel): void {
@@ -346,21 +377,9 @@ export class ModelRegistry implements FleetObserver {
     return this.#names.own(name) ?? this.#names.create(name)
   }
 
-  /** Each conflict once, and again when it comes back. */
-  #tellConflicts(): void {
-    const told = new Set<string>()
-    for (const { name, owner, other } of this.#names.conflicts()) {
-      const key = JSON.stringify([name, owner, other])
-      told.add(key)
-      if (!this.#toldConflicts.has(key))
-        this.#observer({ kind: 'nameTaken', model: other, name, owner })
-    }
-    this.#toldConflicts = told
-  }
-
-  #create({ name, versions, adapters }: ModelFamily, version: string): ServedModel {
+  #create({ name, adapters }: ModelFamily, version: string, isFurther: boolean): ServedModel {
     const { createRouter, clock, loadText, forwarding } = this.#options
-    const model = new ServedModel({
+    return new ServedModel({
       name,
       version,
       router: createRouter(name, version),
@@ -368,15 +387,8 @@ export class ModelRegistry implements FleetObserver {
       loadText,
       links: this.#links,
       needsText: forwarding?.always !== true,
-      isFurther: versions.length > 0,
+      isFurther,
       adapters,
     })
-    // The last version may just have been removed, and the family with it.
-    this.#familyOf(model).versions.push(model)
-    return model
   }
-}
-
-function hasWorkers({ cards }: ServedModel): boolean {
-  return cards.length > 0
 }

@@ -11,12 +11,22 @@ import type { EngineFeature, ModelDifference, ModelFacts, WorkerCard } from '../
 import { hasNoPair } from '../../router/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
+import { largestAgreeing, olderFirst, WorkersByFacts } from './agreeing-workers.ts'
+import type { AlikeWorkers } from './agreeing-workers.ts'
 import type { WorkerLinks } from './worker-links.ts'
 
 /** A worker with the model's name that differs from those that serve it. */
 export interface RefusedWorker {
   readonly card: WorkerCard
   readonly differences: readonly ModelDifference[]
+}
+
+/** Who should serve, compared with who does. */
+interface Choice {
+  /** All workers, those that should serve first, each part oldest first. */
+  readonly cards: readonly WorkerCard[]
+  /** True when workers that serve now should not. */
+  readonly isOther: boolean
 }
 
 export class ServedModel {
@@ -27,17 +37,21 @@ export class ServedModel {
   readonly createdSeconds: number
   readonly #loadText: (card: WorkerCard) => Promise<ModelText>
   readonly #links: WorkerLinks
-  readonly #isFurther: boolean
+  readonly isFurther: boolean
   readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
   /** Facts of all cards together that every request needs; null: the cards have changed. */
   #ofCards: OfCards | null = null
   readonly #refused = new Map<WorkerId, RefusedWorker>()
+  /** Serving and refused ones. */
+  readonly #byFacts = new WorkersByFacts()
   /** Runs while the model has no worker. */
   forgetting: Timer | null = null
+  /** Runs while other workers should serve. */
+  switching: Timer | null = null
   /**
-   * The facts served last. They are kept when the last worker leaves, because router and text side were made
-   * for them.
+   * All facts that its workers have stated so far. They are kept when a worker leaves, because router and text side
+   * were made for them.
    */
   #facts: ModelFacts = {}
   /** Of all workers so far, in all versions. */
@@ -69,7 +83,7 @@ export class ServedModel {
     this.createdSeconds = options.createdSeconds
     this.#loadText = options.loadText
     this.#links = options.links
-    this.#isFurther = options.isFurther === true
+    this.isFurther = options.isFurther === true
     this.#needsText = options.needsText !== false
     this.#adapters = options.adapters
   }
@@ -80,7 +94,8 @@ export class ServedModel {
    */
   join(card: WorkerCard): readonly ModelDifference[] {
     const { workerId } = card
-    const isAlone = this.#isAlone(card)
+    this.#byFacts.set(card)
+    const isAlone = !this.hasOthers(card)
     const differences = isAlone ? [] : this.#differences(card)
     if (differences.length > 0) {
       this.#cards.delete(workerId)
@@ -102,11 +117,12 @@ export class ServedModel {
     this.#cards.delete(workerId)
     this.#ofCards = null
     this.#refused.delete(workerId)
+    this.#byFacts.delete(workerId)
   }
 
   /** The label in metrics. For a model with one version it is the name that clients use. */
   get label(): string {
-    return this.#isFurther ? `${this.name}@${this.version}` : this.name
+    return this.isFurther ? `${this.name}@${this.version}` : this.name
   }
 
   /** True when the worker may serve in this version. */
@@ -115,15 +131,54 @@ export class ServedModel {
   }
 
   /**
-   * True when the card is of another model than router and text side were made for, and no other worker is
-   * left.
+   * True when the worker agrees with all others that serve, but router and text side were made for what workers have
+   * stated that are not left.
    */
   isOutdatedBy(card: WorkerCard): boolean {
-    return this.#isAlone(card) && this.#differences(card).length > 0
+    const facts = modelFactsOf(card)
+    if (modelDifferences(this.#facts, facts).length === 0) return false
+    return this.#byFacts.kinds.every(
+      (kind) =>
+        !this.#serves(kind, card.workerId) || modelDifferences(kind.facts, facts).length === 0,
+    )
   }
 
-  #isAlone(card: WorkerCard): boolean {
-    return this.#cards.size === 0 || (this.#cards.size === 1 && this.#cards.has(card.workerId))
+  /** True when another worker serves. */
+  hasOthers({ workerId }: WorkerCard): boolean {
+    return this.#cards.size > (this.#cards.has(workerId) ? 1 : 0)
+  }
+
+  /** Serving and refused, oldest first. */
+  get registered(): readonly WorkerCard[] {
+    return oldestFirst(this.#byFacts.kinds)
+  }
+
+  /** Null: those workers serve that should. */
+  get choice(): Choice | null {
+    if (this.#refused.size === 0) return null
+    const { kinds } = this.#byFacts
+    const chosen = new Set(largestAgreeing(kinds, (kind) => this.#votes.get(kind) ?? 0))
+    const isOther = kinds.some((kind) => this.#serves(kind) && !chosen.has(kind))
+    if (!isOther && kinds.every((kind) => this.#serves(kind) || !chosen.has(kind))) return null
+    const others = kinds.filter((kind) => !chosen.has(kind))
+    return { cards: [...oldestFirst(chosen), ...oldestFirst(others)], isOther }
+  }
+
+  /** A worker to which no connection can be made does not count. */
+  get #votes(): ReadonlyMap<AlikeWorkers, number> {
+    const votes = new Map(this.#byFacts.kinds.map((kind) => [kind, kind.cards.size]))
+    for (const workerId of this.#links.unreachable) {
+      const kind = this.#byFacts.kindOf(workerId)
+      if (kind !== undefined) votes.set(kind, (votes.get(kind) ?? 0) - 1)
+    }
+    return votes
+  }
+
+  #serves({ cards }: AlikeWorkers, except?: WorkerId): boolean {
+    for (const workerId of cards.keys()) {
+      if (workerId !== except && this.#cards.has(workerId)) return true
+    }
+    return false
   }
 
   #differences(card: WorkerCard): readonly ModelDifference[] {
@@ -141,8 +196,8 @@ export class ServedModel {
 
   /** Oldest first, so that every frontend has the same order. */
   get refused(): readonly RefusedWorker[] {
-    return [...this.#refused.values()].toSorted(
-      (left, right) => (left.card.startedAtEpochMs ?? 0) - (right.card.startedAtEpochMs ?? 0),
+    return [...this.#refused.values()].toSorted(({ card: left }, { card: right }) =>
+      olderFirst(left, right),
     )
   }
 
@@ -171,6 +226,7 @@ export class ServedModel {
   /** Ends the requests that wait in its router. */
   close(): void {
     this.forgetting?.cancel()
+    this.switching?.cancel()
     this.router.close()
   }
 
@@ -298,6 +354,10 @@ interface OfCards {
   readonly contextLength: number | undefined
   /** Features that all of them have, of those that state any. */
   readonly features: readonly EngineFeature[] | undefined
+}
+
+function oldestFirst(kinds: Iterable<AlikeWorkers>): readonly WorkerCard[] {
+  return [...kinds].flatMap(({ cards }) => [...cards.values()]).toSorted(olderFirst)
 }
 
 function ofCards(cards: readonly WorkerCard[]): OfCards {

@@ -26,6 +26,13 @@ export class WorkerLinks {
     return this.#faults.get(workerId) ?? null
   }
 
+  /** Workers to which no connection can be made. One that was told that it gets no requests could be connected to. */
+  get unreachable(): readonly WorkerId[] {
+    return [...this.#faults].flatMap(([workerId, { code }]) =>
+      code === 'backend.worker_differs' ? [] : [workerId],
+    )
+  }
+
   /** By how much the worker's clock is at least ahead of the one here, when the connection was made. */
   clockOffsetMs(workerId: WorkerId): number {
     return this.#up.get(workerId) ?? 0

@@ -48,7 +48,7 @@ const DEFAULTS = {
 export class TcpRequestPlane implements RequestPlane {
   readonly #options: TcpRequestPlaneOptions
   readonly #links = new Map<WorkerId, WorkerLink>()
-  /** Connections to workers that have left and still answer earlier requests. */
+  /** Connections to workers that have left or are refused now and still answer earlier requests. */
   readonly #retired = new Set<WorkerLink>()
   /** Connections to workers that are only told that they are refused. */
   readonly #turnedAway = new Map<WorkerId, WorkerLink>()
@@ -73,13 +73,15 @@ export class TcpRequestPlane implements RequestPlane {
     this.#links.set(workerId, this.#dial(card))
   }
 
-  /** Tells the worker why it gets no requests, and closes the connection. */
+  /** Tells the worker why it gets no requests, when its running replies have ended, and closes the connection. */
   workerRefused(card: DialledWorker, reason: BatonError): void {
-    const link = this.#links.get(card.workerId) ?? this.#dial(card)
+    const known = this.#links.get(card.workerId)
+    const link = known ?? this.#dial(card)
     this.#links.delete(card.workerId)
     link.turnAway(reason)
     this.#turnedAway.get(card.workerId)?.close(reason)
-    if (link.state !== 'closed') this.#turnedAway.set(card.workerId, link)
+    if (known?.state === 'ready') this.#keepRetired(known)
+    else if (link.state !== 'closed') this.#turnedAway.set(card.workerId, link)
   }
 
   /**
@@ -97,10 +99,7 @@ export class TcpRequestPlane implements RequestPlane {
       return
     }
     link.retire(new BatonError('backend.worker_draining', text))
-    if (link.state === 'closed') return
-    for (const retired of this.#retired)
-      if (retired.state === 'closed') this.#retired.delete(retired)
-    this.#retired.add(link)
+    this.#keepRetired(link)
   }
 
   /** True when a request to it would be sent at once. */
@@ -143,6 +142,12 @@ export class TcpRequestPlane implements RequestPlane {
     this.#turnedAway.clear()
     this.#retired.clear()
     await Promise.resolve()
+  }
+
+  #keepRetired(link: WorkerLink): void {
+    for (const retired of this.#retired)
+      if (retired.state === 'closed') this.#retired.delete(retired)
+    if (link.state !== 'closed') this.#retired.add(link)
   }
 
   #dial({ workerId, host, port }: DialledWorker): WorkerLink {

@@ -8,8 +8,7 @@ import {
   openHandler,
   planeTo,
 } from '../../../test/network/tcp-worker-kit.ts'
-import { workerIdOf } from '../../base/index.ts'
-import type { BatonError } from '../../base/index.ts'
+import { BatonError, workerIdOf } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import { until } from '../../testing/kv-transport-kit.ts'
 import {
@@ -111,6 +110,25 @@ describe('worker server over TCP', () => {
     await listen({ port: first.port })
     await until('the worker is connected again', () => plane.isConnected(WORKER))
     expect(await ask()).toBe('length')
+  })
+
+  it('a worker that is refused from now on - finishes its running replies, then learns why', async () => {
+    const handler = openHandler()
+    const gone: BatonError[] = []
+    const server = await listen({ handler, onPeerGone: (reason) => gone.push(reason) })
+    const down: string[] = []
+    const plane = planeTo(server, { onDisconnected: (_, { code }) => down.push(code) })
+    const sink = new CollectingSink()
+    plane.send(WORKER, planeRequest('r', [1]), sink)
+    await until('served', () => handler.replies.length === 1)
+    const why = new BatonError('backend.worker_differs', 'block size 32 instead of 16')
+    plane.workerRefused({ workerId: WORKER, host: server.host, port: server.port }, why)
+    expect([down, plane.isConnected(WORKER)]).toEqual([['backend.worker_differs'], false])
+    handler.replies[0]?.token(7)
+    handler.replies[0]?.chunk(finishChunk('stop'))
+    expect([await sink.ended, sink.tokens]).toEqual(['stop', [7]])
+    await until('told', () => gone.length === 1)
+    expect(String(gone[0]?.message)).toContain('block size 32')
   })
 
   it('drain - refuses new requests, ends running ones', async () => {

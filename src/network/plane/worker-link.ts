@@ -165,10 +165,10 @@ export class WorkerLink {
     if (this.#replies.size === 0 || this.#state === 'waiting') this.close(reason)
   }
 
-  /** Sends `reason` in GOODBYE, now or after the handshake, and closes the connection. */
+  /** Sends `reason` in GOODBYE and closes the connection: after the handshake, and when the running replies have ended. */
   turnAway(reason: BatonError): void {
     this.#goodbyeReason = reason
-    if (this.#state === 'ready') this.close(reason)
+    if (this.#state === 'ready') this.retire(reason)
   }
 
   /** Idempotent. Running replies end with `reason`. */
@@ -279,6 +279,8 @@ export class WorkerLink {
     if (this.#timer) clearTimeout(this.#timer)
     this.#state = 'ready'
     if (this.#goodbyeReason !== null) {
+      // Reports that the worker can be connected to.
+      this.#isReportedUp = true
       this.close(this.#goodbyeReason)
       return
     }
