@@ -79,12 +79,19 @@ describe('baton serve --engine ./mine.js', () => {
   it.each([[[]], [['--in-process']]])(
     'unhandled errors of the engine (%j) - the process keeps running and the log names the engine',
     async (more) => {
+      const imports =
+        "import { connect } from 'node:net'\nimport { readFile } from 'node:fs/promises'\n"
       const strays = `
         void Promise.reject(new Error('stray rejection'))
         void Promise.reject('stray text')
         setTimeout(() => { throw new Error('stray timer') }, 0)
+        setTimeout(() => { throw Object.create(null) }, 0)
+        void Promise.reject(Object.defineProperty(new Error(), 'message', { get() { throw 1 } }))
+        void Promise.reject(new Proxy({}, { getPrototypeOf() { throw new Error('trap') } }))
+        connect(9, '127.0.0.1')
+        void readFile('/does/not/exist')
         const tokens =`
-      const path = file('stray.js', PARROT.replace('const tokens =', strays))
+      const path = file('stray.js', imports + PARROT.replace('const tokens =', strays))
       const args = ['--engine', path, '--engine-args', '{"word":"ah "}', '--aggregated', '1']
       const server = await startServer([...args, ...more])
       try {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError } from './baton-error.ts'
+import { BatonError, errorOf, messageOf } from './baton-error.ts'
 import { ERROR_CODES } from './error-codes.ts'
 import type { ErrorCode } from './error-codes.ts'
 
@@ -62,6 +62,13 @@ describe('BatonError.from', () => {
     expect(BatonError.from(new AggregateError(four)).message).not.toContain('…')
     expect(BatonError.from(new AggregateError([...four, refused(5)])).message).toMatch(/0\.4:1; …$/)
     expect(BatonError.from(new AggregateError(four, 'none answers')).message).toBe('none answers')
+  })
+
+  it('an object without a text - has a sentence instead', () => {
+    const bare: unknown = Object.create(null)
+    expect(BatonError.from(bare).message).toMatch(/cannot be converted to text/)
+    expect(messageOf(bare)).toMatch(/cannot be converted to text/)
+    expect(errorOf(bare).message).toMatch(/cannot be converted to text/)
   })
 
   it.each([['a text'], [undefined], [null], [42]])('%j - becomes a BatonError, too', (thrown) => {

@@ -26,6 +26,7 @@ export interface ErrorValue {
 const TEXT_MAX = 8192
 const DATA_MAX = 64
 const PARTS_MAX = 4
+const NO_TEXT = 'a value that cannot be converted to text'
 
 export class BatonError extends Error {
   override readonly name = 'BatonError'
@@ -65,8 +66,8 @@ export class BatonError extends Error {
       const message = messageOf(thrown)
       return new BatonError(fallback, clipped(message), { cause: thrown })
     } catch {
-      // Reached for a getter or proxy that throws, or an object that cannot be converted to text.
-      return new BatonError(fallback, 'a value was thrown that cannot be converted to text')
+      // Reached for a getter or proxy that throws.
+      return new BatonError(fallback, NO_TEXT)
     }
   }
 }
@@ -76,14 +77,38 @@ export class BatonError extends Error {
  * a host's addresses answers), the messages of its parts.
  */
 export function messageOf(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return String(thrown)
-  const { message } = thrown
-  const { errors } = thrown as { readonly errors?: unknown }
-  if (message !== '' || !Array.isArray(errors)) return message
-  const parts = errors.slice(0, PARTS_MAX).map((part: unknown) => {
-    return part instanceof Error ? part.message : String(part)
-  })
-  return errors.length > PARTS_MAX ? `${parts.join('; ')}; …` : parts.join('; ')
+  try {
+    if (!(thrown instanceof Error)) return safeText(thrown)
+    const { message } = thrown
+    const { errors } = thrown as { readonly errors?: unknown }
+    if (message !== '' || !Array.isArray(errors)) return String(message)
+    const parts = errors.slice(0, PARTS_MAX).map((part: unknown) => {
+      return part instanceof Error ? part.message : String(part)
+    })
+    return errors.length > PARTS_MAX ? `${parts.join('; ')}; …` : parts.join('; ')
+  } catch {
+    // A getter or proxy that throws.
+    return NO_TEXT
+  }
+}
+
+/** `String(value)` for values of others: an object without a prototype, or with a `toString` that throws, has no text. */
+export function safeText(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return NO_TEXT
+  }
+}
+
+/** What was thrown as an error, for those who need one; any value may be thrown. */
+export function errorOf(thrown: unknown): Error {
+  try {
+    if (thrown instanceof Error) return thrown
+  } catch {
+    // A proxy that throws.
+  }
+  return new Error(messageOf(thrown))
 }
 
 /**

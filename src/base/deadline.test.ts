@@ -26,6 +26,16 @@ describe('withDeadline', () => {
     expect(clock.timerCount).toBe(0)
   })
 
+  it.each([new Error('x'), 'x', Object.create(null)])(
+    'work that is rejected with any value - rejects (%#)',
+    async (thrown) => {
+      const { work, fail } = pending()
+      const outcome = withDeadline(new ManualClock(), 10, work)
+      fail(thrown)
+      await expect(outcome).rejects.toThrow(Error)
+    },
+  )
+
   it('late work - times out, and its result is ignored', async () => {
     const clock = new ManualClock()
     const { work, fail } = pending()

@@ -2,6 +2,7 @@
  * Waits for a promise with a deadline. The work is not stopped (only its owner can do that); a late result is
  * ignored.
  */
+import { errorOf } from './baton-error.ts'
 import type { CancelSignal } from './cancel-signal.ts'
 import type { Clock } from './clock.ts'
 
@@ -42,7 +43,7 @@ export function withDeadline<T>(
       },
       (error: unknown) => {
         end()
-        reject(error instanceof Error ? error : new Error(String(error)))
+        reject(errorOf(error))
       },
     )
     if (cancelled?.aborted === true) onCancelled()

@@ -10,6 +10,15 @@ function withStack(...calls: string[]): Error {
   return error
 }
 
+const UNREADABLE = new Proxy(
+  {},
+  {
+    getPrototypeOf: () => {
+      throw new Error('trap')
+    },
+  },
+)
+
 describe('isOfModule', () => {
   it.each([
     ['a call in the module', withStack('f (file:///user/engine/mine.js:1:2)'), true],
@@ -21,8 +30,15 @@ describe('isOfModule', () => {
     ],
     ['a text that was thrown', 'just text', true],
     ['a call of Baton alone', withStack(`f (${PACKAGE_ROOT}/dist/bin/baton.js:1:2)`), false],
-    ['the path in the message only', withStack('f (node:internal/x:1:2)'), false],
-    ['no stack', withStack(), false],
+    ['the path in the message only', withStack(`f (${PACKAGE_ROOT}/dist/x.js:1:2)`), false],
+    [
+      'an error of the system, as of a socket without a listener',
+      withStack('c (node:net:1:2)'),
+      true,
+    ],
+    ['no stack', withStack(), true],
+    ['a stack that is no text', Object.assign(new Error('x'), { stack: [{}] }), true],
+    ['a proxy that cannot be read', UNREADABLE, true],
   ])('%s', (_, error, expected) => {
     expect(isOfModule(error, '/user/engine/')).toBe(expected)
   })

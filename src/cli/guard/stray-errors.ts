@@ -1,18 +1,22 @@
 /**
- * Unhandled errors of a user's engine: a rejected promise that it does not await, a timer that throws. Node would
- * end the process with all its requests, and with the frontend too under `--in-process`.
+ * Unhandled errors of a user's engine: a rejected promise that it does not await, a timer that throws, a socket without
+ * a listener for errors. Node would end the process with all its requests, and with the frontend too under
+ * `--in-process`.
  *
- * Only errors whose stack contains the user's module, and values without a stack, are caught; an error of Baton's
- * own still ends the process.
+ * Only an error of Baton's own still ends the process: one whose stack has calls of Baton and none of the user's
+ * module. Errors of the system (a refused connection, a missing file) have no call of either.
  */
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Logger } from 'pino'
+import { errorOf, messageOf } from '../../base/index.ts'
 import { PACKAGE_ROOT } from '../../os/index.ts'
 import { spareErrors } from './last-words.ts'
 
 /** An engine that fails in a loop must not fill the disk with log lines. */
 const REPORT_EVERY_MS = 1_000
+
+const TEXT = 'unhandled error of the engine; a request that waits for it ends at its deadline'
 
 /** Takes effect for the rest of the process. `module`: the path of the user's file. */
 export function surviveStrayErrors(module: string, logger: Logger): void {
@@ -27,24 +31,41 @@ export function surviveStrayErrors(module: string, logger: Logger): void {
       return true
     }
     reportedMs = nowMs
-    const err = error instanceof Error ? error : new Error(String(error))
-    logger.error(
-      { err, engine: module, ...(unreported === 0 ? {} : { unreported }) },
-      'unhandled error of the engine; a request that waits for it ends at its deadline',
-    )
+    report(logger, error, { engine: module, ...(unreported === 0 ? {} : { unreported }) })
     unreported = 0
     return true
   }
   spareErrors(spares)
 }
 
-/** True when a call on its stack is in a file of the folder and not in Baton, which may be installed there. */
+function report(logger: Logger, error: unknown, facts: Readonly<Record<string, unknown>>): void {
+  try {
+    logger.error({ err: errorOf(error), ...facts }, TEXT)
+  } catch {
+    // A field of the thrown value cannot be read.
+    logger.error({ err: new Error(messageOf(error)), ...facts }, TEXT)
+  }
+}
+
+/** False for an error of Baton, which may be installed in the module's folder. */
 export function isOfModule(error: unknown, folder: string): boolean {
-  if (!(error instanceof Error)) return true
-  const url = pathToFileURL(folder).href
-  const calls = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
-  return calls.some((call) => {
-    if (!call.includes(folder) && !call.includes(url)) return false
-    return !call.includes(PACKAGE_ROOT + sep) || folder.startsWith(PACKAGE_ROOT + sep)
-  })
+  const calls = callsOf(error)
+  const isInstalledAround = folder.startsWith(PACKAGE_ROOT + sep)
+  const isModules = (call: string): boolean =>
+    isIn(call, folder) && (isInstalledAround || !isIn(call, PACKAGE_ROOT + sep))
+  return calls.some(isModules) || !calls.some((call) => isIn(call, PACKAGE_ROOT + sep))
+}
+
+function isIn(call: string, folder: string): boolean {
+  return call.includes(folder) || call.includes(pathToFileURL(folder).href)
+}
+
+/** The calls on the stack of the error; none if it is no error, or if its stack cannot be read. */
+function callsOf(error: unknown): readonly string[] {
+  try {
+    if (!(error instanceof Error)) return []
+    return (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
+  } catch {
+    return []
+  }
 }

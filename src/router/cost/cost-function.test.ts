@@ -255,6 +255,14 @@ describe('user-defined terms', () => {
     ['NaN', () => NaN, "scorer 'bad' returned NaN, expected a number"],
     ['a promise', async () => 1, "scorer 'bad' returned a promise, expected a number"],
     ['undefined', () => undefined, "scorer 'bad' returned undefined, expected a number"],
+    ['what has no text', () => Object.create(null), "scorer 'bad' returned a value that cannot be"],
+    [
+      'a throw without a text',
+      () => {
+        throw Object.create(null)
+      },
+      "scorer 'bad' threw: a value that cannot be",
+    ],
     ['a throw', () => expect.fail('no table'), "scorer 'bad' threw: AssertionError: no table"],
   ])('%s - is an error that names the term', (_, of, message) => {
     const bad = { name: 'bad', of } as unknown as CostTerm

@@ -5,7 +5,7 @@
  * returned by user-defined terms. What a term reads is in `Candidate`; the built-in terms are in `block-terms.ts` and
  * `time-terms.ts`.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, safeText } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { BLOCK_TERMS } from './block-terms.ts'
 import { TIME_TERMS } from './time-terms.ts'
@@ -237,14 +237,14 @@ function checked(term: CostTerm, candidate: Candidate, request: GenerateRequest)
   try {
     value = term.of(candidate, request)
   } catch (error) {
-    throw failed(term.name, candidate, `threw: ${String(error)}`, error)
+    throw failed(term.name, candidate, `threw: ${safeText(error)}`, error)
   }
   if (typeof value === 'number' && !Number.isNaN(value)) return value
   throw failed(term.name, candidate, `returned ${describe(value)}, expected a number`)
 }
 
 function describe(value: unknown): string {
-  return value instanceof Promise ? 'a promise' : String(value)
+  return value instanceof Promise ? 'a promise' : safeText(value)
 }
 
 function failed(name: string, { card }: Candidate, what: string, cause?: unknown): BatonError {

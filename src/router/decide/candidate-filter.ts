@@ -1,4 +1,5 @@
 /** Reduces all ranks to those that may take the request, and notes why each of the others was excluded. */
+import { safeText } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { Filter } from '../cost/policy-part.ts'
@@ -83,6 +84,6 @@ function reasonOf(filter: Filter, candidate: Candidate, request: GenerateRequest
     const shown = reason instanceof Promise ? 'a promise' : typeof reason
     return `the filter returned ${shown}, expected a reason or null`
   } catch (error) {
-    return `the filter threw: ${String(error)}`
+    return `the filter threw: ${safeText(error)}`
   }
 }

@@ -253,6 +253,7 @@ describe('KvRouter: user-defined parts that fail', () => {
     ['scorer', { scorers: [{ name: 'bad', of: () => NaN }] }, "scorer 'bad' returned NaN"],
     ['picker', always(2), 'the picker returned 2, expected a whole number from 0 to 1'],
     ['picker', always(-1), 'the picker returned -1'],
+    ['picker', always(Object.create(null)), 'the picker returned a value that cannot be'],
     ['picker', always(0.5), 'the picker returned 0.5'],
   ] as const)('%s - the request is refused, and the record says why', (_, options, message) => {
     const answer = answerWith(options)
@@ -260,9 +261,11 @@ describe('KvRouter: user-defined parts that fail', () => {
     expect(answer.record.outcome).toMatchObject({ message: expect.stringContaining(message) })
   })
 
-  it('filter - the rank is excluded with the reason', () => {
-    const filter = ({ card: { workerId } }: Candidate) =>
-      workerId === '1' ? expect.fail('x') : null
+  it.each([new Error('x'), Object.create(null)])('filter - the rank is excluded (%#)', (thrown) => {
+    const fails = (): never => {
+      throw thrown
+    }
+    const filter = ({ card: { workerId } }: Candidate) => (workerId === '1' ? fails() : null)
     const answer = answerWith({ filters: [filter] })
     expect(answer.record.outcome).toMatchObject({ workerId: '2' })
     expect(answer.record.excluded[0]?.reason).toContain('filtered: the filter threw')

@@ -1,5 +1,5 @@
 /** Chooses a candidate by cost: the cheapest with random tie-breaking, or a random draw at a temperature. */
-import { BatonError, randomInt } from '../../base/index.ts'
+import { BatonError, randomInt, safeText } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { Picker } from '../cost/policy-part.ts'
 
@@ -79,12 +79,14 @@ export function pickWith(
   try {
     index = picker(costs, count, random)
   } catch (error) {
-    throw new BatonError('runtime.internal', `the picker threw: ${String(error)}`, { cause: error })
+    throw new BatonError('runtime.internal', `the picker threw: ${safeText(error)}`, {
+      cause: error,
+    })
   }
   if (Number.isInteger(index) && (index as number) >= 0 && (index as number) < count) {
     return index as number
   }
-  const shown = index instanceof Promise ? 'a promise' : String(index)
+  const shown = index instanceof Promise ? 'a promise' : safeText(index)
   throw new BatonError(
     'runtime.internal',
     `the picker returned ${shown}, expected a whole number from 0 to ${count - 1}`,
