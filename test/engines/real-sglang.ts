@@ -48,6 +48,7 @@ export async function startSglang(role?: 'prefill' | 'decode'): Promise<RealServ
   }[role ?? 'agg']
   return await startPythonEngine({
     name: 'SGLang',
+    ...(role === undefined ? {} : { role }),
     folder,
     port,
     command: [

@@ -88,6 +88,7 @@ export async function startVllm(
   ]
   const server = await startPythonEngine({
     name: 'vLLM',
+    ...(role === undefined ? {} : { role }),
     folder,
     port,
     command: ['venv/bin/vllm', 'serve', modelPath, ...flags],

@@ -1,9 +1,9 @@
 /** Baton in front of real SGLang servers without a GPU. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
 import { chat, FRESH, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
+import { startBatonServer } from './process-logs.ts'
 import { metricOf } from './python-engine.ts'
 import type { RealServer } from './real-engine.ts'
 import { sglangFolder, startSglang } from './real-sglang.ts'
@@ -47,7 +47,7 @@ describe.skipIf(!isThere)('SGLang', () => {
   describe('aggregated', () => {
     let server: RunningServer
     beforeAll(async () => {
-      server = await startServer(['--upstream', alone.url])
+      server = await startBatonServer(['--upstream', alone.url])
     })
     afterAll(() => server?.stop())
 
@@ -101,7 +101,7 @@ describe.skipIf(!isThere)('SGLang', () => {
       p = await startSglang('prefill')
       d = await startSglang('decode')
       apart = `prefill=${p.url},decode=${d.url}`
-      server = await startServer(['--upstream', apart, '--enforce-disagg'])
+      server = await startBatonServer(['--upstream', apart, '--enforce-disagg'])
     })
     afterAll(async () => {
       await server?.stop()
@@ -147,7 +147,12 @@ describe.skipIf(!isThere)('SGLang', () => {
     })
 
     it('forward mode - same text as from one server, whole and streamed', async () => {
-      const forwarding = await startServer(['--upstream', apart, '--forward', '--enforce-disagg'])
+      const forwarding = await startBatonServer([
+        '--upstream',
+        apart,
+        '--forward',
+        '--enforce-disagg',
+      ])
       try {
         const expected = await chat(alone.url, ask(long(50)))
         const seen = await chat(forwarding.url, ask(long(50)))

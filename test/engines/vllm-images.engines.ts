@@ -5,9 +5,9 @@ import path from 'node:path'
 import { crc32, deflateSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { randomInt, seededRandom } from '../../src/base/index.ts'
-import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { JSON_HEADERS, modelsOf } from './asking.ts'
+import { startBatonServer } from './process-logs.ts'
 import { metricOf } from './python-engine.ts'
 import { startVllmWithImages, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
@@ -90,7 +90,7 @@ describe.skipIf(vllmFolder() === null)('vLLM with images', () => {
     // One after the other, because a start uses all CPU and memory.
     a = await startVllmWithImages(folder)
     b = await startVllmWithImages(folder)
-    server = await startServer(['--upstream', `${a.url},${b.url}`])
+    server = await startBatonServer(['--upstream', `${a.url},${b.url}`])
     for (const { url } of [a, b]) await usageOf(url, png(200))
   })
   afterAll(async () => {

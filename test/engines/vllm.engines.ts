@@ -1,9 +1,9 @@
 /** Baton in front of real vLLM servers without a GPU: slow to start, with exact results. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
 import { chat, forecastOf, FRESH, JSON_HEADERS, modelsOf, pieces, STORY } from './asking.ts'
+import { startBatonServer } from './process-logs.ts'
 import { metricOf } from './python-engine.ts'
 import { startVllm, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
@@ -18,7 +18,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
   let server: RunningServer
   beforeAll(async () => {
     engine = await startVllm()
-    server = await startServer(['--upstream', engine.url])
+    server = await startBatonServer(['--upstream', engine.url])
     // The first request triggers compilation.
     await chat(engine.url, { max_tokens: 2 })
   })
@@ -59,7 +59,7 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
   })
 
   it('Baton started after the engine - knows its cached blocks before the first request', async () => {
-    const late = await startServer(['--upstream', engine.url])
+    const late = await startBatonServer(['--upstream', engine.url])
     try {
       await until('it has read the past', async () => {
         const [{ self_check: lines }] = await modelsOf(late)
@@ -131,7 +131,7 @@ describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
     // One after the other, because a start uses all CPU and memory.
     p = await startVllm('prefill')
     d = await startVllm('decode')
-    server = await startServer([
+    server = await startBatonServer([
       '--upstream',
       `prefill=${p.url},decode=${d.url}`,
       '--enforce-disagg',
@@ -188,7 +188,7 @@ describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
   })
 
   it('forward mode - same text as from one server, and the transferred bytes are counted', async () => {
-    const forwarding = await startServer([
+    const forwarding = await startBatonServer([
       '--upstream',
       `prefill=${p.url},decode=${d.url}`,
       '--forward',
