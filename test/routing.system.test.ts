@@ -1,6 +1,6 @@
 /** Routing by cached blocks with real processes: known at once, learnt late, or assumed without KV events. */
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -43,6 +43,29 @@ async function startFrontend(...args: string[]): Promise<string> {
   return url
 }
 
+/** An engine that reports the second half of a prompt's blocks, as if the event with the first half had been lost. */
+const LOSSY = `
+import { finishChunk, promptBlocks, tokenChunk, usageOf } from ${JSON.stringify(new URL('../dist/lib/engine.js', import.meta.url).href)}
+export default class Lossy {
+  #observer
+  #held = []
+  async start() { return { model: 'lossy', contextLength: 8192, kvCacheBlockSize: 16 } }
+  observe(observer) { this.#observer = observer }
+  heldKv() { return this.#held }
+  async *generate({ tokenIds }) {
+    const { keys, fullBlocks } = promptBlocks(tokenIds, tokenIds.length, 16)
+    const stored = { kind: 'stored', tier: 'device', localHashes: new Uint32Array(0) }
+    const half = 2 * (fullBlocks >> 1)
+    this.#held = [{ ...stored, parent: null, hashes: keys.slice(0, 2 * fullBlocks) }]
+    const parent = [keys[half - 2], keys[half - 1]]
+    this.#observer.kvEvents(0, [{ ...stored, parent, hashes: keys.slice(half, 2 * fullBlocks) }])
+    yield tokenChunk(1000)
+    yield finishChunk('length', { usage: usageOf(tokenIds.length, 1) })
+  }
+  async cleanup() {}
+}
+`
+
 interface Decision {
   readonly worker: string
   readonly overlap: number
@@ -84,6 +107,24 @@ describe('routing by cached blocks', () => {
     await until('the snapshot', async () => {
       const { worker, overlap } = await ask(late, promptAbout('boats'))
       return worker === before.worker && overlap > 20
+    })
+  })
+
+  it('events that the index rejects - a snapshot is requested, and then all blocks are known', async () => {
+    const path = join(folder, 'lossy.mjs')
+    writeFileSync(path, LOSSY)
+    const own = ['--engine', path, '--aggregated', '1', '--served-model-name', 'lossy']
+    const lossy = await startServer([...own, ...BLOCKS])
+    ends.push(() => lossy.stop())
+    expect((await ask(lossy.url, promptAbout('goats'))).overlap).toBe(0)
+    const health = async (): Promise<unknown> => (await fetch(`${lossy.url}/health`)).json()
+    await until('the rejection', async () =>
+      JSON.stringify(await health()).includes('1 KV events were rejected'),
+    )
+    expect(JSON.stringify(await health())).toContain('1 snapshots were requested')
+    await until('the snapshot', async () => {
+      const { overlap } = await ask(lossy.url, promptAbout('goats'))
+      return overlap > 20
     })
   })
 

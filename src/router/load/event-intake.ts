@@ -29,7 +29,7 @@ export class EventIntake {
     row.kvEventsSeen += batch.events.length
     const refused = this.#index.apply(slot, batch.events)
     this.refused += refused
-    noteRefusals(row, batch, refused)
+    noteRefusals(row, batch, refused, this.#clock.nowMs())
   }
 
   wantsSnapshot(workerId: WorkerId, dpRank: number): boolean {

@@ -42,4 +42,22 @@ describe('KvRouter: a snapshot after rejected events', () => {
     expect(status).toMatchObject({ kvEventErrors: 5, kvSnapshotsAsked: 4 })
     expect(router.wantsKvSnapshot(workerIdOf(9), 0), 'unknown').toBe(false)
   })
+
+  it('a rank with few events whose snapshots are rejected, too - is asked ever more rarely', () => {
+    const { router, clock } = buildPool()
+    const worker = workerIdOf(1)
+    router.workerJoined(card(1))
+    let sequence = 0
+    const tell = (...events: KvEvent[]) =>
+      router.kvEvents(worker, { sequence: (sequence += 1), dpRank: 0, events })
+    tell(refused)
+    for (let seconds = 0; seconds < 600; seconds += 5) {
+      tell({ kind: 'removed', hashes: Uint32Array.of(3, 3), tier: 'device' })
+      if (router.wantsKvSnapshot(worker, 0)) tell({ kind: 'cleared' }, refused)
+      clock.advance(5_000)
+    }
+    const { kvSnapshotsAsked } = router.status()
+    expect(kvSnapshotsAsked).toBeGreaterThan(5)
+    expect(kvSnapshotsAsked).toBeLessThan(20)
+  })
 })

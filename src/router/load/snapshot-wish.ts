@@ -14,28 +14,36 @@ export interface SnapshotWish {
   /** Earliest time of the next request for a snapshot, and the previous wait. */
   snapshotAfterMs: number
   snapshotWaitMs: number
-  isSnapshotWanted: boolean
+  /** Since when a snapshot is wanted; null: it is not. */
+  snapshotWantedMs: number | null
 }
 
 export const NO_WISH: Readonly<SnapshotWish> = {
   snapshotAfterMs: 0,
   snapshotWaitMs: 0,
-  isSnapshotWanted: false,
+  snapshotWantedMs: null,
 }
 
 /** Call after each batch with the number of its events that were rejected. */
-export function noteRefusals(row: SnapshotWish, batch: KvEventBatch, refused: number): void {
+export function noteRefusals(
+  row: SnapshotWish,
+  batch: KvEventBatch,
+  refused: number,
+  nowMs: number,
+): void {
   const isSnapshot = batch.events[0]?.kind === 'cleared'
-  if (refused > 0) row.isSnapshotWanted = true
-  else if (isSnapshot) row.isSnapshotWanted = false
+  if (refused > 0) row.snapshotWantedMs ??= nowMs
+  else if (isSnapshot) row.snapshotWantedMs = null
 }
 
 /** Whether to request a snapshot now; if true, the next one is not due before its wait is over. */
 export function isSnapshotDue(row: SnapshotWish, nowMs: number): boolean {
-  if (!row.isSnapshotWanted || nowMs < row.snapshotAfterMs) return false
-  const isQuiet = nowMs >= row.snapshotAfterMs + row.snapshotWaitMs
-  const waitMs = isQuiet ? WAIT_MS_MIN : Math.min(WAIT_MS_MAX, 2 * row.snapshotWaitMs)
-  row.isSnapshotWanted = false
+  const { snapshotWantedMs: wantedMs, snapshotAfterMs, snapshotWaitMs } = row
+  if (wantedMs === null || nowMs < snapshotAfterMs) return false
+  // Not by the present time: a rank with few events would be asked for useless snapshots without end.
+  const wasQuiet = wantedMs >= snapshotAfterMs + snapshotWaitMs
+  const waitMs = wasQuiet ? WAIT_MS_MIN : Math.min(WAIT_MS_MAX, 2 * snapshotWaitMs)
+  row.snapshotWantedMs = null
   row.snapshotWaitMs = waitMs
   row.snapshotAfterMs = nowMs + waitMs
   return true
