@@ -21,7 +21,7 @@ export interface KvOfferBookOptions {
   /** Creates an unguessable id, because knowing it allows pulling. */
   readonly createOfferId: () => string
   readonly leaseMs: number
-  /** How long an offer waits for its puller to reconnect, in milliseconds. */
+  /** How long an offer waits for a puller when its puller or frontend is lost, in milliseconds. */
   readonly graceMs: number
   readonly offersMax: number
 }
@@ -129,13 +129,22 @@ export class KvOfferBook {
 
   /** The puller's connection broke: it may reconnect within the grace period. */
   pullerLost(offerId: string): void {
+    this.#expectSoon(offerId, 'puller-died')
+  }
+
+  /** The frontend that was given the offer is gone: a puller may have it already and comes within the grace period. */
+  frontendLost(offerId: string): void {
+    this.#expectSoon(offerId, 'abandoned')
+  }
+
+  #expectSoon(offerId: string, lapse: KvReleaseReason): void {
     const entry = this.#entries.get(offerId)
     if (!entry) return
     const { clock, graceMs } = this.#options
     const deadlineMs = clock.nowMs() + graceMs
     if (deadlineMs >= entry.deadlineMs) return
     entry.deadlineMs = deadlineMs
-    entry.lapse = 'puller-died'
+    entry.lapse = lapse
     entry.timer.cancel()
     entry.timer = clock.after(graceMs, () => this.#onTimer(offerId))
   }

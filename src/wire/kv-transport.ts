@@ -53,6 +53,8 @@ export interface KvServer {
   grown?(offerId: string): void
   /** Withdraws an offer, for example because its request was cancelled. Unknown ids are ignored. */
   withdraw(offerId: string): void
+  /** The frontend that was given the offer is gone: without a pull soon, the offer ends. Unknown ids are ignored. */
+  frontendLost?(offerId: string): void
   /** Bytes held for other workers under a lease. */
   readonly heldBytes: number
   readonly offerCount: number

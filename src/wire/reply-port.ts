@@ -54,6 +54,8 @@ export interface WorkerHandler {
   kvSnapshot?(): readonly KvEventBatch[]
   /** A frontend reports that an offer of this worker will not be fetched. Unknown ids are ignored. */
   releaseKv?(offerId: string): void
+  /** The frontend that was given this offer is gone and cannot report any more. Unknown ids are ignored. */
+  frontendLost?(offerId: string): void
   /** The newest load report of every rank, for a subscriber that joined late: unchanged load is not reported again. */
   loadSnapshot?(): readonly LoadReport[]
   /** The worker's card, for peers that know only its address; null: it takes no requests now. */

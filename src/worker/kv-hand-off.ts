@@ -162,6 +162,10 @@ export class KvHandOff {
     this.#ends.server?.withdraw(offerId)
   }
 
+  frontendLost(offerId: string): void {
+    this.#ends.server?.frontendLost?.(offerId)
+  }
+
   /** Fetches the offered KV. Rejects with a typed error, unless the policy is to recompute the prompt. */
   async takeOver(request: GenerateRequest, signal: AbortSignal): Promise<TakenKv | null> {
     const offer = request.prefillResult?.kvOffer

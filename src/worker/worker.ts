@@ -143,6 +143,10 @@ export class Worker implements WorkerHandler {
     this.#handOff.withdraw(offerId)
   }
 
+  frontendLost(offerId: string): void {
+    this.#handOff.frontendLost(offerId)
+  }
+
   kvSnapshot(): readonly KvEventBatch[] {
     return this.#reports.snapshot()
   }

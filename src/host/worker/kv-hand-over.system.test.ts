@@ -136,6 +136,40 @@ describe('KV transfer - two workers over sockets', () => {
     expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
   })
 
+  /** A frontend that has got an offer of the worker, whose leases do not end within the test. */
+  const frontendWithOffer = async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill', { kvLeaseMs: 3_600_000 })
+    const plane = new TcpRequestPlane()
+    onTestFinished(() => plane.close())
+    plane.workerJoined(from.card)
+    const request = { ...requestOf('a', 18), stop: { maxTokens: 1 } }
+    const sink = new RecordedReply()
+    plane.send(from.card.workerId, request, {
+      onToken: (tokenId) => sink.token(tokenId),
+      onChunk: (chunk) => sink.chunk(chunk),
+      onError: (error) => sink.error(error),
+    })
+    await sink.ended
+    const offerId = sink.terminal?.prefillResult?.kvOffer?.offerId ?? ''
+    expect(from.hosted.worker.health().openOffers).toBe(1)
+    return { from, plane, offerId }
+  }
+
+  it('a frontend that is gone with an offer - its KV is released soon, not at the end of the lease', async () => {
+    const { from, plane } = await frontendWithOffer()
+    await plane.close()
+    await until('released', () => from.hosted.worker.health().openOffers === 0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('abandoned')
+  })
+
+  it('a worker that has left discovery - still learns that its KV will not be fetched', async () => {
+    const { from, plane, offerId } = await frontendWithOffer()
+    plane.workerLeft(from.card.workerId, 'closed')
+    plane.releaseKv(from.card.workerId, offerId)
+    await until('released', () => from.hosted.worker.health().openOffers === 0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
+  })
+
   it('an offer that is not pulled - ends with its lease', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill', { kvLeaseMs: 50 })
     await prefill(from, requestOf('a', 18))

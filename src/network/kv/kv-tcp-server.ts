@@ -135,6 +135,10 @@ export class KvTcpServer implements KvServer {
     this.#book.release(offerId, 'withdrawn')
   }
 
+  frontendLost(offerId: string): void {
+    this.#book.frontendLost(offerId)
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

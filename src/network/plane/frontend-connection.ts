@@ -39,6 +39,8 @@ const TOKENS_BYTES_MAX = 512 * 1024
 const WINDOW_ITEMS_DEFAULT = 1_024
 /** Above this many unsent bytes, messages between frontends are dropped. */
 const PEER_UNSENT_MAX = 8 * 1024 * 1024
+/** As many offers as a worker holds at once. */
+const OFFERS_MAX = 4_096
 
 export interface FrontendConnectionOptions {
   readonly socket: WireSocketOptions
@@ -71,6 +73,8 @@ export class FrontendConnection implements StreamOutlet {
   #wasReady = false
   #isTokensOpen = false
   readonly #loads = new Map<number, LoadReport>()
+  /** The newest KV offers that were sent, oldest first. */
+  readonly #offers = new Set<string>()
 
   constructor(socket: Socket, options: FrontendConnectionOptions) {
     this.#options = options
@@ -114,6 +118,15 @@ export class FrontendConnection implements StreamOutlet {
     this.#closeTokens()
     encodeChunk(this.#wire.writer, streamId, chunk)
     this.#wire.flushSoon()
+    const offer = chunk.prefillResult?.kvOffer
+    if (offer !== undefined) this.#noteOffer(offer.offerId)
+  }
+
+  #noteOffer(offerId: string): void {
+    this.#offers.add(offerId)
+    if (this.#offers.size <= OFFERS_MAX) return
+    const [oldest] = this.#offers
+    if (oldest !== undefined) this.#offers.delete(oldest)
   }
 
   writeError(streamId: number, error: BatonError): void {
@@ -326,6 +339,8 @@ export class FrontendConnection implements StreamOutlet {
     const streams = this.#streams.values()
     this.#streams.clear()
     for (const stream of streams) stream.drop()
+    for (const offerId of this.#offers) this.#options.handler.frontendLost?.(offerId)
+    this.#offers.clear()
     this.#options.onClosed(reason, this.#wasReady)
   }
 }

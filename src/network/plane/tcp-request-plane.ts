@@ -122,6 +122,7 @@ export class TcpRequestPlane implements RequestPlane {
 
   releaseKv(workerId: WorkerId, offerId: string): void {
     this.#links.get(workerId)?.releaseKv(offerId)
+    for (const link of this.#retired) if (link.workerId === workerId) link.releaseKv(offerId)
   }
 
   /** Sends a message to the other frontends over up to `over` workers; returns how many accepted it. */

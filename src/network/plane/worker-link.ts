@@ -57,6 +57,8 @@ export interface WorkerLinkOptions {
 type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
 
 const READ_BYTES = 64 * 1024
+/** An offer that lasts longer keeps no connection open. */
+const OFFER_MS_MAX = 60_000
 /** Above this many unsent bytes, messages between frontends are dropped. */
 const PEER_UNSENT_MAX = 8 * 1024 * 1024
 
@@ -81,6 +83,8 @@ export class WorkerLink {
   #goodbyeReason: BatonError | null = null
   #isReportedUp = false
   #isCaughtUp = false
+  /** Until when the worker may hold KV that it has offered over this connection. */
+  #offersEndMs = 0
   /** Sent after the handshake. */
   #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
   #dialledEpochMs = 0
@@ -94,7 +98,7 @@ export class WorkerLink {
       wire: () => this.#wire,
       onFault: (error) => options.reports.onFault?.(error),
       onIdle: () => {
-        if (this.#isRetired) this.close(this.#lastFailure)
+        if (this.#isRetired) this.#closeRetired()
       },
     })
     this.#gaps = new KvEventGaps({
@@ -108,6 +112,10 @@ export class WorkerLink {
 
   get state(): LinkState {
     return this.#state
+  }
+
+  get workerId(): WorkerId {
+    return this.#options.workerId
   }
 
   get host(): string {
@@ -162,7 +170,21 @@ export class WorkerLink {
     this.#isRetired = true
     this.#lastFailure = reason
     this.#reportDown(reason)
-    if (this.#replies.size === 0 || this.#state === 'waiting') this.close(reason)
+    if (this.#replies.size === 0 || this.#state === 'waiting') this.#closeRetired()
+  }
+
+  /** Stays open while an offer of the worker may still have to be released: it waits for its offers before it exits. */
+  #closeRetired(): void {
+    const leftMs = this.#state === 'ready' ? this.#offersEndMs - performance.now() : 0
+    if (this.#timer) clearTimeout(this.#timer)
+    if (leftMs <= 0) {
+      this.close(this.#lastFailure)
+      return
+    }
+    this.#timer = setTimeout(() => {
+      if (this.#replies.size === 0) this.close(this.#lastFailure)
+    }, leftMs)
+    this.#timer.unref()
   }
 
   /** Sends `reason` in GOODBYE and closes the connection: after the handshake, and when the running replies have ended. */
@@ -323,6 +345,10 @@ export class WorkerLink {
       case TAG.CHUNK:
       case TAG.FINISH: {
         const { streamId, chunk } = decodeChunk(tag, bytes, start, end)
+        const offer = chunk.prefillResult?.kvOffer
+        if (offer !== undefined) {
+          this.#offersEndMs = performance.now() + Math.min(offer.expiresInMs, OFFER_MS_MAX)
+        }
         this.#replies.chunk(streamId, chunk)
         break
       }
