@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Registry } from 'prom-client'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 import type { RouterStatus } from '../../router/index.ts'
+import { Departures } from './departures.ts'
 import { goalOutcomes } from './goal-outcomes.ts'
 import { LabelledCounts } from './labelled-counts.ts'
 import { describeMetrics } from './metric-description.ts'
@@ -31,6 +32,11 @@ const LOOP_INTERVAL_MS = 20
 
 export class FrontendMetrics {
   readonly #registry = new Registry()
+  /** Counts whose first label is the model. */
+  readonly #ofModel: LabelledCounts[] = []
+  /** Those that have series. */
+  readonly #models = new Set<string>()
+  readonly #departures = new Departures()
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_INTERVAL_MS })
   readonly #requests
   readonly #started
@@ -47,6 +53,7 @@ export class FrontendMetrics {
   constructor(options: FrontendMetricsOptions) {
     const counter = (name: string, help: string, labelNames: string[]): LabelledCounts => {
       const counts = new LabelledCounts(labelNames)
+      this.#ofModel.push(counts)
       new Counter({
         name: `baton_frontend_${name}`,
         help,
@@ -72,6 +79,7 @@ export class FrontendMetrics {
       },
     })
     this.#inflight = inflight
+    this.#ofModel.push(inflight)
     this.#outputTokensTotal = counter('output_tokens_total', 'Generated tokens', ['model'])
     this.#migrations = counter(
       'model_migration_total',
@@ -131,6 +139,8 @@ export class FrontendMetrics {
     const { model } = request
     switch (event.kind) {
       case 'received':
+        // Requests for unknown models have no model, and their series stay.
+        if (model !== '') this.#models.add(model)
         this.#started.add(1, model, request.endpoint, typeOf(request))
         this.#inflight.add(1, model)
         return
@@ -144,6 +154,16 @@ export class FrontendMetrics {
         this.#countEnd(event, request)
         return
       default:
+    }
+  }
+
+  /** Drops the series of models that are not served any more. */
+  #forgetModels(served: ReadonlySet<string>): void {
+    const idle = [...this.#models].filter((model) => this.#inflight.countOf(model) === 0)
+    for (const model of this.#departures.among(idle, served)) {
+      for (const counts of this.#ofModel) counts.removeAll(model)
+      this.#phases.forget(model)
+      this.#models.delete(model)
     }
   }
 
@@ -189,6 +209,7 @@ export class FrontendMetrics {
       }
       roles.read(routers)
       this.#routed.keep(ranks.read(routers))
+      this.#forgetModels(new Set(routers.map(([model]) => model)))
     }
   }
 

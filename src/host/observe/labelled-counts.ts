@@ -39,7 +39,7 @@ export class LabelledCounts {
       each.count += by
       return
     }
-    const counted = this.#countOf(values)
+    const counted = this.#entryOf(values)
     counted.count += by
     this.#recent[this.#nextPlace] = counted
     this.#nextPlace = (this.#nextPlace + 1) % RECENT
@@ -53,7 +53,18 @@ export class LabelledCounts {
     this.#nextPlace = this.#recent.length % RECENT
   }
 
-  #countOf(values: readonly string[]): LabelledCount {
+  /** Removes every count whose first label has this value. */
+  removeAll(first: string): void {
+    for (const [key, { values }] of this.#counts) if (values[0] === first) this.#counts.delete(key)
+    this.#recent.length = 0
+    this.#nextPlace = 0
+  }
+
+  countOf(...values: readonly string[]): number {
+    return this.#counts.get(values.join('\n'))?.count ?? 0
+  }
+
+  #entryOf(values: readonly string[]): LabelledCount {
     const key = values.join('\n')
     const known = this.#counts.get(key)
     if (known !== undefined) return known

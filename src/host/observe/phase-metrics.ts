@@ -159,6 +159,15 @@ class KindMetrics {
     this.#ofPhase.set(phase, ofPhase.set(model, made))
     return made
   }
+
+  forget(model: string): void {
+    for (const ofModel of this.#ofPhase.values()) {
+      for (const [at, { series }] of (ofModel.get(model) ?? []).entries()) {
+        this.metrics[at]?.histogram.drop(series)
+      }
+      ofModel.delete(model)
+    }
+  }
 }
 
 export class PhaseMetrics {
@@ -193,6 +202,10 @@ export class PhaseMetrics {
       const seen = value(event)
       if (seen !== undefined) series.observe(seen, traceId, epochMs)
     }
+  }
+
+  forget(model: string): void {
+    for (const ofKind of this.#ofKind.values()) ofKind.forget(model)
   }
 }
 

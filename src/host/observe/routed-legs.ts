@@ -1,24 +1,20 @@
 /**
  * Counts the legs of each worker, with the worker's id as a label.
  *
- * Every started process is a worker with a new id, so series of workers that have left must not accumulate. A worker
- * that was absent in two scrapes in a row is dropped; the scrape in between shows its last count once more.
+ * Every started process is a worker with a new id, so the series of workers that have left are dropped.
  */
 import { Counter } from 'prom-client'
 import type { Registry } from 'prom-client'
+import { Departures } from './departures.ts'
 import { LabelledCounts } from './labelled-counts.ts'
 
 type LegLabels = Readonly<Record<'model' | 'phase' | 'worker_id', string>>
 
-interface WorkerSeries {
-  /** Model and phase of its counts; there are few, so they are found by comparison. */
-  readonly seen: LegLabels[]
-  isGone: boolean
-}
-
 export class RoutedLegs {
   readonly #counts = new LabelledCounts(['model', 'phase', 'worker_id'])
-  readonly #ofWorker = new Map<string, WorkerSeries>()
+  /** Model and phase of a worker's counts; there are few, so they are found by comparison. */
+  readonly #ofWorker = new Map<string, LegLabels[]>()
+  readonly #departures = new Departures()
 
   constructor(registry: Registry) {
     const counts = this.#counts
@@ -35,24 +31,19 @@ export class RoutedLegs {
 
   count(labels: LegLabels): void {
     const { model, phase, worker_id: workerId } = labels
-    let series = this.#ofWorker.get(workerId)
-    if (series === undefined) {
-      series = { seen: [], isGone: false }
-      this.#ofWorker.set(workerId, series)
+    let seen = this.#ofWorker.get(workerId)
+    if (seen === undefined) {
+      seen = []
+      this.#ofWorker.set(workerId, seen)
     }
-    if (!series.seen.some((each) => each.phase === phase && each.model === model)) {
-      series.seen.push(labels)
-    }
+    if (!seen.some((each) => each.phase === phase && each.model === model)) seen.push(labels)
     this.#counts.add(1, model, phase, workerId)
   }
 
   /** Compares with the current workers; called at each scrape. */
   keep(workerIds: ReadonlySet<string>): void {
-    for (const [workerId, series] of this.#ofWorker) {
-      const wasGone = series.isGone
-      series.isGone = !workerIds.has(workerId)
-      if (!wasGone || !series.isGone) continue
-      for (const { model, phase } of series.seen) {
+    for (const workerId of this.#departures.among(this.#ofWorker.keys(), workerIds)) {
+      for (const { model, phase } of this.#ofWorker.get(workerId) ?? []) {
         this.#counts.remove(model, phase, workerId)
       }
       this.#ofWorker.delete(workerId)

@@ -77,6 +77,11 @@ export class SeriesHistogram extends Histogram {
     return series
   }
 
+  drop(series: HistogramSeries): void {
+    const at = this.#series.indexOf(series)
+    if (at >= 0) this.#series.splice(at, 1)
+  }
+
   /**
    * Called by the registry at a scrape, and by the library's `get`. A labelled series without a value is left out.
    */
