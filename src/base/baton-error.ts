@@ -115,6 +115,15 @@ export function errorOf(thrown: unknown): Error {
  * True for a BatonError of another copy of this class, too: the program and the package that an engine imports are
  * separate bundles.
  */
+export function isBatonError(thrown: unknown): thrown is BatonError {
+  try {
+    return isTyped(thrown)
+  } catch {
+    // A getter or proxy that throws.
+    return false
+  }
+}
+
 function isTyped(thrown: unknown): thrown is BatonError {
   if (!(thrown instanceof Error) || thrown.name !== 'BatonError') return false
   const { code } = thrown as { readonly code?: unknown }

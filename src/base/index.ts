@@ -8,7 +8,7 @@
  */
 export { addressText } from './address-text.ts'
 export { assert, unreachable } from './assert.ts'
-export { BatonError, errorOf, messageOf, safeText } from './baton-error.ts'
+export { BatonError, errorOf, isBatonError, messageOf, safeText } from './baton-error.ts'
 export type { ErrorData, ErrorValue } from './baton-error.ts'
 export type { CancelSignal } from './cancel-signal.ts'
 export { sleep } from './clock.ts'

@@ -71,7 +71,7 @@ function violation(rule: StreamRule, detail: string): BatonError {
 
 /** The rule named by an error of the validator, or null. */
 export function brokenStreamRule(error: unknown): StreamRule | null {
-  const rule = error instanceof BatonError ? error.data.rule : undefined
+  const { rule } = BatonError.from(error).data
   return typeof rule === 'string' && Object.hasOwn(STREAM_RULES, rule) ? (rule as StreamRule) : null
 }
 

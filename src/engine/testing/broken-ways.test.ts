@@ -12,7 +12,14 @@ import { VirtualClock } from '../../sim/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import type { GenerateContext } from '../generate-context.ts'
 import { runConformance } from './run-conformance.ts'
-import { SoundEngine, chunks, life, make, replaced } from '../../../test/engine/sound-engine.ts'
+import {
+  SoundEngine,
+  chunks,
+  items,
+  life,
+  make,
+  replaced,
+} from '../../../test/engine/sound-engine.ts'
 import type { Broken } from '../../../test/engine/sound-engine.ts'
 
 async function rulesBrokenBy({ make: build, options }: Broken): Promise<readonly string[]> {
@@ -87,6 +94,24 @@ const mixedEcho = (turn: (prompt: Uint32Array) => Uint32Array): Broken =>
     }
   })
 const observed = (tell: (observer: EngineObserver) => void): Broken => life({ observe: tell })
+const unreadable = new Proxy(
+  {},
+  {
+    getPrototypeOf: () => {
+      throw new Error('trap')
+    },
+  },
+)
+const throwsAfterToken = (thrown: unknown): Broken =>
+  items(async function* () {
+    yield tokenChunk(1)
+    throw thrown
+  })
+const strays = (thrown: unknown): Broken =>
+  items(async function* (sound, request) {
+    if (request.tokenIds.length > 0) void Promise.reject(thrown)
+    yield* sound()
+  })
 const noText = (): never => Object.create(null) as never
 
 describe('runConformance - other ways to break a rule', () => {
@@ -110,6 +135,17 @@ describe('runConformance - other ways to break a rule', () => {
       scoring((tokens) => ({ from: 2, tokens })),
     ],
     ['no log-probabilities of the prompt', 'logprobs-missing', scoring(() => undefined)],
+    ['a thrown value that cannot be read', 'error-untyped', throwsAfterToken(unreadable)],
+    [
+      'a start that throws what cannot be read',
+      'start-failed',
+      life({
+        start: () => {
+          throw unreadable
+        },
+      }),
+    ],
+    ['a rejection that cannot be read', 'stray-error', strays(unreadable)],
     ['a number for a stream', 'generate-failed', generates(5)],
     ['nothing for a stream', 'generate-failed', generates(undefined)],
     ['a promise of a stream', 'generate-failed', generates(Promise.resolve([]))],
@@ -175,6 +211,20 @@ describe('runConformance - other ways to break a rule', () => {
     ['of f64', embeds(Float64Array.of(1, 2))],
   ])('an embedding %s - is what it is', async (_name, sound) => {
     expect(await rulesBrokenBy(sound)).toEqual([])
+  })
+
+  it('an error of a code, from another copy of Baton - is a typed error', async () => {
+    const typed = Object.assign(new Error('no'), {
+      name: 'BatonError',
+      code: 'backend.invalid_argument',
+      data: {},
+    })
+    const broken = items(async function* (sound, request) {
+      if (request.tokenIds.length === 0) throw typed
+      yield* sound()
+    })
+    expect(await rulesBrokenBy(broken)).toEqual([])
+    expect(await rulesBrokenBy(throwsAfterToken(typed))).toEqual(['stream-error'])
   })
 
   it('the engine on which they are based - passes', async () => {

@@ -1,5 +1,5 @@
 /** The engine under test with everything that the checks need: requests, deadlines, and a thorough stream reader. */
-import { BatonError, workerIdOf } from '../../base/index.ts'
+import { BatonError, isBatonError, workerIdOf } from '../../base/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
@@ -200,7 +200,7 @@ export class ConformanceSubject {
     else if (end === 'deadline')
       this.report.fail('response-timeout', `nothing within ${this.deadlineMs} ms`)
     else if (end === 'error') {
-      if (error instanceof BatonError)
+      if (isBatonError(error))
         this.report.fail(
           chunks.length === 0 ? 'generate-failed' : 'stream-error',
           thrownText(error),
@@ -211,7 +211,7 @@ export class ConformanceSubject {
   }
 
   judgeError(error: unknown): void {
-    if (error instanceof BatonError) return
+    if (isBatonError(error)) return
     this.report.fail('error-untyped', `thrown was ${thrownText(error)}`)
   }
 }
@@ -225,5 +225,9 @@ export function iteratorOf(stream: AsyncIterable<EngineChunk>): AsyncIterator<En
 
 /** For the report of the kit: with the kind of the error. */
 export function thrownText(thrown: unknown): string {
-  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown)
+  try {
+    return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown)
+  } catch {
+    return `an unreadable ${typeof thrown}`
+  }
 }
