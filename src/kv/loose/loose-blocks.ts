@@ -45,8 +45,6 @@ export class LooseBlocks {
   ownerCount = 0
   /** Whether the last `remove` found its first block. */
   #wasLoose = false
-  /** Depends on what `prefetch` reads, so that the compiler cannot remove the reads. */
-  prefetched = 0
 
   /** `blocksMax`: approximate number of blocks that fit into memory. */
   constructor(watcher: LooseWatcher, blocksMax = 1 << 20) {
@@ -97,12 +95,12 @@ export class LooseBlocks {
 
   /** Prefetches the rows of hashes `from` .. `to` (at most 32), so that the memory accesses overlap; changes nothing. */
   prefetch(hashes: Uint32Array, from: number, to: number): void {
-    if (this.#table.count > 0) this.prefetched = this.#table.prefetch(hashes, from, to)
+    if (this.#table.count > 0) this.#table.prefetch(hashes, from, to)
   }
 
   #prefetchMarks(hashes: Uint32Array, from: number, to: number): void {
     if (to - from < 2 || this.#table.count < MARKS_AHEAD_MIN) return
-    this.prefetched = this.#table.prefetchMarks(hashes, from, Math.min(to, from + AHEAD_MAX))
+    this.#table.prefetchMarks(hashes, from, Math.min(to, from + AHEAD_MAX))
   }
 
   /** Prefetches, and returns a bit per hash, lowest first, that says whether the block may be present. */
@@ -147,21 +145,28 @@ export class LooseBlocks {
 
   /** Like `add`, if some blocks may be present: these get one more owner. */
   addOrHold(hashes: Uint32Array, from: number, to: number, holder: number): void {
-    const table = this.#table
-    this.#prefetchMarks(hashes, from, to)
     const number = this.#owners.enter(holder)
-    let added = 0
-    for (let i = from; i < to; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const high = (hashes[2 * i + 1] as number) | 0
-      if (table.lookup(low, high)) this.hold(holder)
-      else {
-        table.add(low, high, (number << REF_BITS) | (this.#ages.now << AGE_SHIFT))
-        added += 1
+    for (let i = from; i < to; i += AHEAD_MAX) {
+      const stop = Math.min(to, i + AHEAD_MAX)
+      const present = this.#addAbsent(hashes, i, stop, number)
+      for (let left = present; left !== 0; left &= left - 1) {
+        const k = 2 * (i + 31 - Math.clz32(left & -left))
+        if (this.#table.lookup((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0))
+          this.hold(holder)
       }
     }
+  }
+
+  /** Adds the absent ones of at most 32 blocks to a stay; returns a bit per block that is present. */
+  #addAbsent(hashes: Uint32Array, from: number, to: number, number: number): number {
+    this.#prefetchMarks(hashes, from, to)
+    const countBefore = this.#table.count
+    const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
+    const present = this.#table.addAbsent(hashes, from, to, word)
+    const added = this.#table.count - countBefore
     this.#ages.gained(added)
     this.#owners.gained(number, added)
+    return present
   }
 
   /** So many more blocks will soon be added, and at most so many; 0: nothing is known. */

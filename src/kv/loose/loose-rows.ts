@@ -119,6 +119,30 @@ export function put(
   setMark(rows, buckets, hash)
 }
 
+/** Word index of the row with a hash in its segment, or -1. */
+export function seek(
+  rows: Int32Array,
+  buckets: number,
+  hash: number,
+  low: number,
+  high: number,
+): number {
+  const first = homeOf(hash, buckets)
+  const wanted = printOf(hash)
+  for (let bucket = first; ;) {
+    const header = rows[bucket] as number
+    for (let left = candidatesOf(header, wanted); left !== 0; left &= left - 1) {
+      const k = rowOf(bucket, left)
+      if (rows[k] === low && rows[k + 1] === high && isRow(rows, k)) return k
+    }
+    if (!hasPassed(header)) return -1
+    bucket += BUCKET
+    if (bucket === buckets << BUCKET_BITS) bucket = 0
+    // In a small segment every bucket may have an overflow count above 0.
+    if (bucket === first) return -1
+  }
+}
+
 /** Inserts all rows of a segment into another one. */
 export function moveRows(
   rows: Int32Array,

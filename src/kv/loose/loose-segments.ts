@@ -10,7 +10,7 @@
  * sizes, so that they do not all split at the same time: a table of any size is about two thirds full.
  */
 import { BUCKET, ROW, ROWS } from './loose-rows.ts'
-import { divide, isRow, moveRows, put, setMark, spreadHash, wordsFor } from './loose-rows.ts'
+import { divide, isRow, moveRows, put, seek, setMark, spreadHash, wordsFor } from './loose-rows.ts'
 
 /** Number of first bits of a hash that determine the final size of its segment: 512 to 981 buckets. */
 const SIZE_BITS = 4
@@ -44,19 +44,22 @@ function lastSize(hash: number): number {
   return Math.floor(BUCKETS_LAST * 2 ** (place / (1 << SIZE_BITS)))
 }
 
-const isFull = (rows: number, buckets: number): boolean => 100 * rows >= FULL * ROWS * buckets
-
-/** Number of rows at which a segment shrinks. */
+/** Number of rows at which a segment is full, and at which it shrinks. */
+const fullOf = (buckets: number): number => Math.ceil((FULL * ROWS * buckets) / 100)
 const floorOf = (buckets: number): number => Math.floor((SPARSE * ROWS * buckets) / 100)
 
 export class LooseSegments {
   /** By the first `32 - shift` bits of a hash: the number of its segment. */
   directory = new Int32Array(1 << SIZE_BITS)
   shift = 32 - SIZE_BITS
-  /** By segment number: its words, its number of buckets, and how many rows it has above the number at which it shrinks. */
+  /**
+   * By segment number: its words, its number of buckets, how many rows it has above the number at which it shrinks, and
+   * how many that is when it is full.
+   */
   readonly rows: Int32Array[] = []
   buckets = new Int32Array(16)
   surplus = new Int32Array(16)
+  #surplusMax = new Int32Array(16)
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
@@ -94,7 +97,7 @@ export class LooseSegments {
   add(hash: number, low: number, high: number, word: number): void {
     let number = this.numberOf(hash)
     let buckets = this.buckets[number] as number
-    while (isFull(this.liveOf(number), buckets)) {
+    while ((this.surplus[number] as number) >= (this.#surplusMax[number] as number)) {
       this.#makeSpace(number, hash)
       number = this.numberOf(hash)
       buckets = this.buckets[number] as number
@@ -104,6 +107,15 @@ export class LooseSegments {
     const added = (this.#added[number] as number) + 1
     this.#added[number] = added
     if (added > STALE * ROWS * buckets) this.#makeMarks(number)
+  }
+
+  /** Like `add`, if there is no such row; returns whether it was inserted. */
+  addAbsent(hash: number, low: number, high: number, word: number): boolean {
+    const number = this.numberOf(hash)
+    const rows = this.rows[number] as Int32Array
+    if (seek(rows, this.buckets[number] as number, hash, low, high) >= 0) return false
+    this.add(hash, low, high, word)
+    return true
   }
 
   /** Whether a segment is sparse enough to shrink. */
@@ -141,7 +153,7 @@ export class LooseSegments {
     const depth = this.#depths[number] as number
     const last = lastSize(hash)
     const share = MARGIN / 2 ** depth
-    const isTooLarge = buckets >= BUCKETS_LAST || isFull(share * this.expectedMost, last)
+    const isTooLarge = buckets >= BUCKETS_LAST || share * this.expectedMost >= fullOf(last)
     if (isTooLarge && depth < DEPTH_MAX) {
       this.#split(number, hash, depth)
       return
@@ -150,7 +162,7 @@ export class LooseSegments {
     // Sizes are halved with rounding down, so the next size is that of a segment halved fewer times.
     for (
       let left = DOUBLINGS;
-      next <= buckets || (left > 0 && isFull(share * this.expected, next));
+      next <= buckets || (left > 0 && share * this.expected >= fullOf(next));
       left--
     )
       next = left > 0 ? last >> (left - 1) : 2 * next
@@ -231,6 +243,7 @@ export class LooseSegments {
     if (number === this.buckets.length) {
       this.buckets = grown(this.buckets)
       this.surplus = grown(this.surplus)
+      this.#surplusMax = grown(this.#surplusMax)
       this.#depths = grown(this.#depths)
       this.#added = grown(this.#added)
     }
@@ -247,6 +260,7 @@ export class LooseSegments {
     this.rows[number] = segment
     this.buckets[number] = buckets
     this.surplus[number] = -floorOf(buckets)
+    this.#surplusMax[number] = fullOf(buckets) - floorOf(buckets)
     this.#added[number] = 0
     this.#depths[number] = depth
     return number

@@ -7,31 +7,13 @@
  * cursor, "the block found", which is valid until the next change. The memory is managed by `LooseSegments`.
  */
 import { BUCKET, BUCKET_BITS, ROW, ROWS, WORD } from './loose-rows.ts'
-import { candidatesOf, clear, hasPassed, homeOf, isRow, mayBeIn } from './loose-rows.ts'
-import { markOf, markWordOf, printOf, rowOf, spreadHash, withoutPrint } from './loose-rows.ts'
+import { candidatesOf, clear, homeOf, isRow, markOf, markWordOf, mayBeIn } from './loose-rows.ts'
+import { printOf, rowOf, seek, spreadHash, withoutPrint } from './loose-rows.ts'
 import { LooseSegments } from './loose-segments.ts'
 
 const NONE = new Int32Array(0)
 /** Hashes that are prefetched at once: more would evict each other from the L1 cache. */
 export const AHEAD_MAX = 32
-/** Word index of the row with a hash in its segment, or -1. */
-function seek(rows: Int32Array, buckets: number, hash: number, low: number, high: number): number {
-  const first = homeOf(hash, buckets)
-  const wanted = printOf(hash)
-  for (let bucket = first; ;) {
-    const header = rows[bucket] as number
-    for (let left = candidatesOf(header, wanted); left !== 0; left &= left - 1) {
-      const k = rowOf(bucket, left)
-      if (rows[k] === low && rows[k + 1] === high && isRow(rows, k)) return k
-    }
-    if (!hasPassed(header)) return -1
-    bucket += BUCKET
-    if (bucket === buckets << BUCKET_BITS) bucket = 0
-    // In a small segment every bucket may have an overflow count above 0.
-    if (bucket === first) return -1
-  }
-}
-
 export class LooseTable {
   #segments = new LooseSegments()
   count = 0
@@ -40,7 +22,10 @@ export class LooseTable {
   #at = 0
   #home = 0
   #number = 0
-  /** Scratch of `prefetch`: segments and words of them. */
+  /** Depends on all that is prefetched, so that the compiler cannot remove the reads. */
+  prefetched = 0
+  /** Scratch of `prefetch`: spread hashes, their segments, and words of these. */
+  readonly #hashes = new Int32Array(AHEAD_MAX)
   readonly #numbers = new Int32Array(AHEAD_MAX)
   readonly #places = new Int32Array(AHEAD_MAX)
 
@@ -130,21 +115,21 @@ export class LooseTable {
   /**
    * Prefetches the buckets of hashes `from` .. `to` (at most 32, or they evict each other from the CPU cache), so that
    * the memory accesses overlap and the next lookups hit the cache. Only reads: whatever depended on a value would fill
-   * the processor's queue, so that it starts fewer reads at a time. Returns a value that depends on all of them, so
-   * that the compiler cannot remove the reads.
+   * the processor's queue, so that it starts fewer reads at a time.
    */
-  prefetch(hashes: Uint32Array, from: number, to: number): number {
-    return this.#read(this.#locate(hashes, from, to, false))
+  prefetch(hashes: Uint32Array, from: number, to: number): void {
+    this.#read(this.#locate(hashes, from, to, false))
   }
 
   /** Like `prefetch`, for the words of the filters that are changed when the blocks are added. */
-  prefetchMarks(hashes: Uint32Array, from: number, to: number): number {
-    return this.#read(this.#locate(hashes, from, to, true))
+  prefetchMarks(hashes: Uint32Array, from: number, to: number): void {
+    this.#read(this.#locate(hashes, from, to, true))
   }
 
   /** Writes where the buckets or marks of the hashes are to the scratch arrays; returns how many. */
   #locate(hashes: Uint32Array, from: number, to: number, areMarks: boolean): number {
     const { directory, shift, buckets } = this.#segments
+    const spread = this.#hashes
     const numbers = this.#numbers
     const places = this.#places
     const count = to - from
@@ -152,6 +137,7 @@ export class LooseTable {
       const hash = spreadHash((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
       const number = directory[hash >>> shift] as number
       const size = buckets[number] as number
+      spread[i] = hash
       numbers[i] = number
       places[i] = areMarks ? markWordOf(hash, size) : homeOf(hash, size)
     }
@@ -159,7 +145,7 @@ export class LooseTable {
   }
 
   /** Reads words of segments, as many as are in the scratch arrays. */
-  #read(count: number): number {
+  #read(count: number): void {
     const { rows } = this.#segments
     const numbers = this.#numbers
     const places = this.#places
@@ -167,7 +153,7 @@ export class LooseTable {
     for (let i = 0; i < count; i++) {
       sum ^= (rows[numbers[i] as number] as Int32Array)[places[i] as number] as number
     }
-    return sum
+    this.prefetched = sum
   }
 
   /** A bit per hash of `from` .. `to` (at most 32), lowest first, that says whether the block may be present. */
@@ -208,6 +194,23 @@ export class LooseTable {
   add(low: number, high: number, word: number): void {
     this.#segments.add(spreadHash(low, high), low, high, word)
     this.count += 1
+  }
+
+  /** Inserts the absent ones of blocks `from` .. `to` (at most 32); returns a bit per present block, lowest first. */
+  addAbsent(hashes: Uint32Array, from: number, to: number, word: number): number {
+    const segments = this.#segments
+    const spread = this.#hashes
+    this.prefetch(hashes, from, to)
+    let present = 0
+    let added = 0
+    for (let i = 0, k = 2 * from; i < to - from; i++, k += 2) {
+      const low = (hashes[k] as number) | 0
+      const high = (hashes[k + 1] as number) | 0
+      if (segments.addAbsent(spread[i] as number, low, high, word)) added += 1
+      else present |= 1 << i
+    }
+    this.count += added
+    return present
   }
 
   /** Removes the block found. Its segment may be replaced. */

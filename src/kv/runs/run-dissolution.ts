@@ -5,7 +5,6 @@
  * set); finding a loose block takes one. Owns the conversion of the run's holders and of the runs that branch off it,
  * and the time until queries may build runs from dissolved blocks again.
  */
-import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { BRANCHED, NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import { LONG_RUN_MIN } from './run-blocks.ts'
@@ -21,6 +20,9 @@ const BLOCKS_MAX = 128
 const GATHERED = 256
 /** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
+
+/** Engines of a fleet evict alike: other holders' blocks, so many times those of the known ones, are expected to follow. */
+const EXPECTED_TIMES = 4
 
 export class RunDissolution {
   readonly #blocks: RunBlocks
@@ -96,7 +98,8 @@ export class RunDissolution {
     const count = this.#gathered
     if (count === 0) return
     this.#gathered = 0
-    this.#addLoose(0, count, this.#holder)
+    // A faulty peer may have made some of them loose before.
+    this.#loose.addOrHold(this.#hashes, 0, count, this.#holder)
     this.#rest += REST_SHARE * count
     this.#dissolved(count)
   }
@@ -192,7 +195,10 @@ export class RunDissolution {
     // Runs may have been removed otherwise.
     this.#coming = Math.max(0, Math.min(this.#coming + change, this.#blocks.count))
     if (this.#coming === 0) this.#evicting.clear()
-    this.#loose.expect(this.#coming, this.#blocks.count)
+    this.#loose.expect(
+      Math.min(EXPECTED_TIMES * this.#coming, this.#blocks.count),
+      this.#blocks.count,
+    )
   }
 
   /** Copies the hashes of a run from an offset on, after the gathered ones. */
@@ -226,17 +232,8 @@ export class RunDissolution {
     const held = list[at + 1] as number
     for (let i = 0; i < count;) {
       const stop = Math.min(count, this.#holdings.endOf(held, from + i) - from)
-      this.#addLoose(i, stop, holder)
-      i = stop + 1
-    }
-  }
-
-  /** Adds blocks that were read to a holder's loose ones; a faulty peer may have made some of them loose before. */
-  #addLoose(from: number, to: number, holder: number): void {
-    for (let i = from; i < to; i += AHEAD_MAX) {
-      const stop = Math.min(to, i + AHEAD_MAX)
-      this.#loose.prefetch(this.#hashes, i, stop)
       this.#loose.addOrHold(this.#hashes, i, stop, holder)
+      i = stop + 1
     }
   }
 
