@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:https'
 import { connect } from 'node:net'
@@ -88,7 +89,16 @@ describe('HTTPS', () => {
         plain.resume()
       })
       expect((await ask(port, '/live')).status).toBe(200)
+
+      if (process.platform !== 'win32') {
+        rmSync(cert)
+        execFileSync('mkfifo', [cert])
+        await until('the pipe is logged', () =>
+          server.printed().includes('nothing was written for 0 s'),
+        )
+      }
     } finally {
+      rmSync(cert, { force: true })
       await server.stop()
     }
   })

@@ -69,7 +69,7 @@ describe('environment errors', () => {
     [[...serve, '--engine-pace', '/dev/zero'], `--engine-pace /dev/zero: EFBIG: ${ENDLESS}`],
     [['serve', '--upstream-file', '/dev/zero'], `--upstream-file: EFBIG: ${ENDLESS}`],
     [['serve', '--upstream-file', folder], '--upstream-file: EISDIR'],
-    [[...serve, '--keys', '/dev/zero'], 'keys: /dev/zero cannot be read (EFBIG)'],
+    [[...serve, '--keys', '/dev/zero'], 'keys: /dev/zero cannot be read: EFBIG'],
     [
       [...serve, '--http-tls-cert', '/dev/zero', '--http-tls-key', tls('fleet.key')],
       `--http-tls-cert: EFBIG: ${ENDLESS}`,

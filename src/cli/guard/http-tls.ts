@@ -44,7 +44,8 @@ export class HttpTlsFiles {
     this.#watches = this.#paths.map((path, i) =>
       watchContent(path, known[i] ?? null, () => {
         try {
-          onChange(readPair(this.#paths))
+          // Waiting for a pipe would stop all streams.
+          onChange(readPair(this.#paths, { silentMs: 0 }))
           logger.info({ path }, 'the certificate of the HTTP port was reloaded')
         } catch (error) {
           const { message } = BatonError.from(error)
@@ -62,9 +63,12 @@ export class HttpTlsFiles {
   }
 }
 
-function readPair([certPath, keyPath]: readonly [string, string]): PemPair {
-  const cert = readPemFile('--http-tls-cert', certPath)
-  const key = readPemFile('--http-tls-key', keyPath)
+function readPair(
+  [certPath, keyPath]: readonly [string, string],
+  limits: { readonly silentMs?: number } = {},
+): PemPair {
+  const cert = readPemFile('--http-tls-cert', certPath, limits)
+  const key = readPemFile('--http-tls-key', keyPath, limits)
   checkedPair({ cert, key }, { cert: '--http-tls-cert', key: '--http-tls-key' })
   return { cert, key }
 }

@@ -6,10 +6,14 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { BatonError, messageOf } from '../../base/index.ts'
 import { readSmallFile } from '../../os/index.ts'
 
-export function readPemFile(flag: string, path: string): string {
+export function readPemFile(
+  flag: string,
+  path: string,
+  limits: { readonly silentMs?: number } = {},
+): string {
   let text: string
   try {
-    text = readSmallFile(path)
+    text = readSmallFile(path, limits)
   } catch (error) {
     const { message } = BatonError.from(error)
     throw new BatonError('config.invalid', `${flag}: ${message}`, { cause: error })

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -57,6 +58,22 @@ describe('KeyBook', () => {
     await until('the fault is told', () => faults.length > 0)
     expect(book.keyOf(two.text)?.tenant).toBe('two')
   })
+
+  it.skipIf(process.platform === 'win32')(
+    'a file replaced by a pipe without a writer - is reported without waiting for one',
+    async () => {
+      const { text, entry } = createKey({ tenant: 'one' }, NOW)
+      const path = fileOf(keysText([entry]))
+      const faults: string[] = []
+      const book = KeyBook.open(path, ({ message }) => faults.push(message))
+      onTestFinished(() => book.close())
+      rmSync(path)
+      execFileSync('mkfifo', [path])
+      await until('the fault is told', () => faults.length > 0)
+      expect(faults[0]).toContain('nothing was written for 0 s')
+      expect(book.keyOf(text)?.tenant).toBe('one')
+    },
+  )
 
   it('a text instead of a file - is accepted', () => {
     const { text, entry } = createKey({ tenant: 'acme' }, NOW)

@@ -80,7 +80,8 @@ export class KeyBook {
   #watch(path: string, first: string, onFault: OnFault): void {
     this.#close = watchContent(path, first, () => {
       try {
-        this.#keys = heldOf(parseKeys(readKeyText(path), path))
+        // Waiting for a pipe would stop all streams.
+        this.#keys = heldOf(parseKeys(readKeyText(path, { silentMs: 0 }), path))
       } catch (error) {
         onFault(BatonError.from(error))
       }

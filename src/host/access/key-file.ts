@@ -1,18 +1,18 @@
 /** Stores keys in a file, which is read and replaced as a whole. */
 import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import { readSmallFile } from '../../os/index.ts'
 import { keysText, parseKeys } from './key-entry.ts'
 import type { KeyEntry } from './key-entry.ts'
 import type { KeyStore } from './key-store.ts'
 
 /** Throws `config.invalid`. */
-export function readKeyText(path: string): string {
+export function readKeyText(path: string, limits: { readonly silentMs?: number } = {}): string {
   try {
-    return readSmallFile(path)
+    return readSmallFile(path, limits)
   } catch (error) {
-    throw new BatonError('config.invalid', `keys: ${path} cannot be read (${codeOf(error)})`)
+    throw new BatonError('config.invalid', `keys: ${path} cannot be read: ${messageOf(error)}`)
   }
 }
 
