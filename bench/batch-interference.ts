@@ -1,17 +1,20 @@
 /**
  * Effect of a batch on interactive requests: TTFT of paced requests alone, while a batch runs, and while the requests
- * of
- * the batch are sent as ordinary ones.
+ * of the batch are sent as ordinary ones.
  *
- *   npx tsx bench/batch-interference.ts [seconds per part]
+ *   npm run build && npx tsx bench/batch-interference.ts [--seconds 20]
+ *
+ * `--seconds` is the time of each of the three parts.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import OpenAI, { toFile } from 'openai'
 import { startServer } from '../test/running-server.ts'
+import { readOptions } from './load/options.ts'
 
-const PART_MS = Number(process.argv[2] ?? 20) * 1000
+const { values } = readOptions({ options: { seconds: { type: 'string', default: '20' } } })
+const PART_MS = Number(values.seconds) * 1000
 const PACE_MS = 200
 const WORDS = Array.from({ length: 400 }, (_, i) => `word${i}`).join(' ')
 

@@ -7,6 +7,9 @@
 import { performance } from 'node:perf_hooks'
 import { xxh3 } from '@node-rs/xxhash'
 import { hashBlocks } from '../src/kv/index.ts'
+import { readOptions } from './load/options.ts'
+
+readOptions({})
 
 function baseline(tokens: Uint32Array, blockTokens: number): bigint {
   const bytes = Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength)

@@ -9,13 +9,13 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { startServer } from '../test/running-server.ts'
 import { BundleSources } from './load/bundle-sources.ts'
 import { measure, printRow } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { WORKLOADS } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     workload: { type: 'string', default: 'p64' },
     seconds: { type: 'string', default: '10' },

@@ -9,15 +9,15 @@
  * each has two simulated workers.
  */
 import { resolve } from 'node:path'
-import { parseArgs } from 'node:util'
 import { pathToFileURL } from 'node:url'
 import type { RunningServer, startServer as start } from '../test/running-server.ts'
 import { startUpstream } from './forward/targets.ts'
 import { load, specOf } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
 import { WARM_UP, WORKLOADS } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     against: { type: 'string', default: '' },
     forward: { type: 'boolean', default: false },

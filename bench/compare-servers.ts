@@ -7,14 +7,14 @@
  *     [--blocks request,token,burst,long,neighbours,memory,waiting,start,engine]
  *
  * `--dynamo` and `--llama-server` name folders with a `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is
- * that
- * of the frontend process alone (Baton's workers are child processes and do not count), memory is its resident set.
+ * that of the frontend process alone (Baton's workers are child processes and do not count), memory is its resident
+ * set.
  */
-import { parseArgs } from 'node:util'
 import { BLOCKS } from './compare-servers/blocks.ts'
 import type { Setting } from './compare-servers/blocks.ts'
+import { readOptions } from './load/options.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     dynamo: { type: 'string' },
     model: { type: 'string', default: 'models/storyteller' },

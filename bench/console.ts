@@ -6,7 +6,6 @@
  *   npx tsx bench/console.ts [--workers 10000] [--requests 5000] [--seconds 8]
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { LiveFeed, READERS_MAX } from '../src/frontend/console/live-feed.ts'
 import { RequestLog } from '../src/frontend/console/request-log.ts'
@@ -15,8 +14,9 @@ import type { FrontendEvent, HttpStream } from '../src/frontend/index.ts'
 import { osClock, osRandom } from '../src/os/index.ts'
 import { createModelRouter } from '../src/router/index.ts'
 import { LocalRequestPlane } from '../src/network/index.ts'
+import { readOptions } from './load/options.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     workers: { type: 'string', default: '10000' },
     requests: { type: 'string', default: '5000' },

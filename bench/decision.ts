@@ -4,19 +4,18 @@
  *
  * Prints medians in microseconds of: hashing; the whole decision (hash, find, loads, cost, pick, record); loads and
  * selection alone (hashes known, empty index); reserving and releasing. The baseline is a straightforward
- * implementation
- * that reads every worker's load from a separate map for each decision.
+ * implementation that reads every worker's load from a separate map for each decision.
  *
  *   npx tsx bench/decision.ts [--cost time|blocks] [--workers 10,100,1000,10000]
  */
-import { parseArgs } from 'node:util'
 import { seededRandom, workerIdOf } from '../src/base/index.ts'
 import { hashBlocks } from '../src/kv/index.ts'
 import type { GenerateRequest } from '../src/request/index.ts'
 import { completeRouterConfig, KvRouter } from '../src/router/index.ts'
 import type { RouterOptions } from '../src/router/index.ts'
+import { readOptions } from './load/options.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     cost: { type: 'string', default: 'time' },
     workers: { type: 'string', default: '10,100,1000,10000' },

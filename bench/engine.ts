@@ -6,24 +6,23 @@
  *     [--prompts 100,500,1400] [--batching auto] [--model file.gguf] [--fast] [--warm-up 0]
  *
  * `--llama-server` names a folder with a `venv/bin/python` that has the wheel `xllamacpp`. Every request has a
- * different
- * prompt. CPU is that of all processes of a server, without the load generator. `--warm-up` is the number of short
- * requests that both servers get first; without them the figures include the time in which V8 compiles code.
+ * different prompt. CPU is that of all processes of a server, without the load generator. `--warm-up` is the number of
+ * short requests that both servers get first; without them the figures include the time in which V8 compiles code.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
 import { LlamaCppEngine } from '../src/llamacpp/index.ts'
 import { freePort } from '../test/free-port.ts'
 import { startServer } from '../test/running-server.ts'
 import { load } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros } from './load/process-cpu.ts'
 import { median } from './load/summary.ts'
 import { prompt } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     only: { type: 'string' },
     'llama-server': { type: 'string' },

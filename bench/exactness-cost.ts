@@ -4,13 +4,13 @@
  *
  * npx tsx bench/exactness-cost.ts [--model path.gguf] [--rounds 15]
  */
-import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
 import { LlamaCppEngine } from '../src/llamacpp/index.ts'
+import { readOptions } from './load/options.ts'
 import { median } from './load/summary.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     model: { type: 'string', default: 'models/storyteller/storyteller-q8_0.gguf' },
     rounds: { type: 'string', default: '15' },

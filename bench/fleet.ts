@@ -8,13 +8,13 @@
  * workload with shared prefixes is used.
  */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { settle } from '../src/os/index.ts'
 import { formatFleetReport, idealReuse, parseTrace, runFleet } from '../src/sim/index.ts'
 import type { FleetConfig, TraceRequest } from '../src/sim/index.ts'
-import { madeUpTrace } from './made-up-trace.ts'
+import { readOptions } from './load/options.ts'
+import { madeUpTrace } from './sim/made-up-trace.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     trace: { type: 'string' },
     limit: { type: 'string', default: '2000' },

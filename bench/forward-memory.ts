@@ -5,12 +5,12 @@
  *   npx tsx bench/forward-memory.ts [--words 100] [--requests 1000,10000,50000] [--concurrency 16] [--targets baton,proxy]
  */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { startBaton, startNodeProxy, startUpstream } from './forward/targets.ts'
 import { load } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     words: { type: 'string', default: '100' },
     requests: { type: 'string', default: '1000,10000,50000' },

@@ -6,7 +6,6 @@
  *     [--cells n16,p128] [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import {
   processTree,
   startBaton,
@@ -18,10 +17,11 @@ import {
 import type { Target } from './forward/targets.ts'
 import type { LoadSpec } from './load/load-client.ts'
 import { load } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
 import { prompt } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '4' },
     rounds: { type: 'string', default: '1' },

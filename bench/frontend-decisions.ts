@@ -5,12 +5,12 @@
  *   npx tsx bench/frontend-decisions.ts [--frontends 2,4] [--requests 1000] [--seeds 3] [--cost time] [--events on,off]
  *     [--loads chat,tools] [--workers 8] [--peer-ms 2]
  */
-import { parseArgs } from 'node:util'
 import { runFleet } from '../src/sim/index.ts'
 import type { FleetReport } from '../src/sim/index.ts'
+import { readOptions } from './load/options.ts'
 import { qualityLoads } from './routing/loads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     frontends: { type: 'string', default: '2,4' },
     requests: { type: 'string', default: '1000' },

@@ -18,15 +18,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { seededRandom } from '../src/base/index.ts'
 import { startBaton } from '../test/running-server.ts'
 import type { RunningBaton } from '../test/running-server.ts'
 import { NatsServer } from '../test/nats/nats-server.ts'
 import { until } from '../test/until.ts'
+import { readOptions } from './load/options.ts'
 import { median } from './load/summary.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     frontends: { type: 'string', default: '1,2,4' },
     requests: { type: 'string', default: '300' },

@@ -5,14 +5,14 @@
  *   npx tsx bench/frontend.ts [--seconds 8] [--rounds 2] [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { startServer } from '../test/running-server.ts'
 import type { RunningServer } from '../test/running-server.ts'
 import { measure, microsPerToken, printRow, startBareServer } from './load/measure.ts'
 import type { Row } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { prompt, WORKLOADS } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '8' },
     rounds: { type: 'string', default: '2' },

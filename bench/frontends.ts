@@ -16,7 +16,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { FileDiscovery } from '../src/discovery/index.ts'
 import { HostedWorker } from '../src/host/index.ts'
 import { osClock } from '../src/os/index.ts'
@@ -24,12 +23,13 @@ import { SimEngine } from '../src/simengine/index.ts'
 import { startBaton } from '../test/running-server.ts'
 import { MeasuredFleet } from './load/fleet-cpu.ts'
 import type { FleetRun } from './load/fleet-cpu.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
 import { median } from './load/summary.ts'
 import { WORKLOADS } from './load/workloads.ts'
 import type { Workload } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '8' },
     rounds: { type: 'string', default: '5' },

@@ -24,7 +24,6 @@
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { parseArgs } from 'node:util'
 import { measureLoads } from './index/loads.ts'
 import { fastest, replay, rowOf, Stretch } from './index/replay.ts'
 import type { Figures } from './index/replay.ts'
@@ -33,13 +32,14 @@ import { mapTree, typedArrays } from './index/subject.ts'
 import type { Subject } from './index/subject.ts'
 import { digestOf, playTrace, readTrace, splitmix64 } from './index/workload.ts'
 import type { Chains, Request } from './index/workload.ts'
+import { readOptions } from './load/options.ts'
 import { median } from './load/summary.ts'
 
 const WORKER_BLOCKS: Readonly<Record<number, number>> = { 8: 65_536, 64: 16_384, 1000: 8192 }
 /** Replayed on a scratch index first, so that the figures are those of a process that has run for a while. */
 const WARM_UP_REQUESTS = 2000
 
-const { values: flags, positionals } = parseArgs({
+const { values: flags, positionals } = readOptions({
   allowPositionals: true,
   options: {
     workers: { type: 'string', default: '8,64,1000' },

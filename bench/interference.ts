@@ -8,14 +8,14 @@
  *     [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { startServer } from '../test/running-server.ts'
+import { readOptions } from './load/options.ts'
 import { summary } from './load/summary.ts'
 import type { Summary } from './load/summary.ts'
 import { prompt } from './load/workloads.ts'
 import { interferenceSvg } from './load/interference-svg.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '8' },
     rounds: { type: 'string', default: '3' },

@@ -15,19 +15,18 @@
  *
  * The capacity is measured before and after each load, because the speed of simulated workers depends on other load on
  * the machine. Answer lengths are 0.5 to 1.5 times the mean: with equal lengths whole batches would start and end
- * together
- * in a closed loop, which is 25 % faster than these engines are with independent arrivals.
+ * together in a closed loop, which is 25 % faster than these engines are with independent arrivals.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { Agent, request as httpRequest } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { seededRandom } from '../src/base/index.ts'
 import { startBaton, startServer } from '../test/running-server.ts'
+import { readOptions } from './load/options.ts'
 import { cpuMicros } from './load/process-cpu.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '10' },
     times: { type: 'string', default: '1,2,5,10' },

@@ -10,18 +10,17 @@
  * workload is used. Requests with the same timestamp are spread up to the next one. `--limit 0` uses all requests.
  *
  * Reuse is counted in blocks of 512 tokens, each weighted by the share of its tokens that was found. "ideal" is the
- * reuse
- * of an infinite cache, "one cache" that of a single LRU cache as large as all workers together.
+ * reuse of an infinite cache, "one cache" that of a single LRU cache as large as all workers together.
  */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { settle } from '../src/os/index.ts'
 import { idealReuse, parseTrace, runFleet, TRACE_BLOCK_TOKENS } from '../src/sim/index.ts'
 import type { FleetReport, TraceRequest } from '../src/sim/index.ts'
 import type { RouterOptions } from '../src/router/index.ts'
-import { madeUpTrace } from './made-up-trace.ts'
+import { readOptions } from './load/options.ts'
+import { madeUpTrace } from './sim/made-up-trace.ts'
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = readOptions({
   allowPositionals: true,
   options: {
     limit: { type: 'string', default: '3000' },

@@ -19,8 +19,8 @@ import { availableParallelism, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { rolldown } from 'rolldown'
+import { readOptions } from './load/options.ts'
 import type { CellOrder } from './routing/cell.ts'
 import type { CellFigures, Cells } from './routing/figures.ts'
 import { qualityLoads } from './routing/loads.ts'
@@ -29,7 +29,7 @@ import { formatMatrix, formatSummary } from './routing/matrix.ts'
 import { formatNoise, withRepeated } from './routing/noise.ts'
 import { BOUND, POLICIES } from './routing/policies.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     trace: { type: 'string' },
     seeds: { type: 'string', default: '3' },

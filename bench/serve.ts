@@ -1,7 +1,7 @@
 /**
  * Cost of serving: TTFT, ITL, tokens/s, requests/s, and CPU µs per request and per streamed token of the frontend
- * process
- * and the workers, aggregated and disaggregated, compared with a bare node:http server that writes the same bytes.
+ * process and the workers, aggregated and disaggregated, compared with a bare node:http server that writes the same
+ * bytes.
  *
  *   npx tsx bench/serve.ts [--seconds 5] [--json out.json] [--only s16x1,p64] [--engine sim|llamacpp]
  *
@@ -9,13 +9,13 @@
  * generator): docs/performance.md. CPU is the operating system's accounting of each process.
  */
 import { writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { startServer } from '../test/running-server.ts'
 import { measure, microsPerToken, printRow, startBareServer } from './load/measure.ts'
 import type { Row } from './load/measure.ts'
+import { readOptions } from './load/options.ts'
 import { WORKLOADS } from './load/workloads.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     seconds: { type: 'string', default: '5' },
     json: { type: 'string' },

@@ -14,11 +14,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { rolldown } from 'rolldown'
+import { readOptions } from './load/options.ts'
 import type { CaseOptions } from './sim/case.ts'
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = readOptions({
   allowPositionals: true,
   options: {
     workers: { type: 'string', default: '10,100,1000,10000' },

@@ -1,7 +1,6 @@
 /**
  * Cost of text processing: a chat prompt of 8,000 words (template and tokenizer, with known and with new words), and
- * per
- * output token the detokeniser, four stop strings, and the reasoning and tool-call parsers. Baselines: the library
+ * per output token the detokeniser, four stop strings, and the reasoning and tool-call parsers. Baselines: the library
  * `@huggingface/tokenizers` with the same file, and its `decode` of one token.
  *
  * Prints medians of the rounds and the ratio in this run.
@@ -9,7 +8,6 @@
  *   npx tsx bench/text.ts [--rounds 15]
  */
 import { readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import { Tokenizer as Library } from '@huggingface/tokenizers'
 import { randomInt, seededRandom } from '../src/base/index.ts'
 import { loadModelText } from '../src/host/index.ts'
@@ -20,8 +18,9 @@ import {
   renderChat,
   StopStrings,
 } from '../src/text/index.ts'
+import { readOptions } from './load/options.ts'
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '15' } } })
+const { values } = readOptions({ options: { rounds: { type: 'string', default: '15' } } })
 const ROUNDS = Number(values.rounds)
 const WORDS = 8000
 const FOLDER = 'models/storyteller'

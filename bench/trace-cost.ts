@@ -8,6 +8,9 @@ import { loadTraces } from '../src/host/index.ts'
 import type { FrontendEvent } from '../src/frontend/index.ts'
 import { osClock } from '../src/os/index.ts'
 import type { WorkerEvent } from '../src/worker/index.ts'
+import { readOptions } from './load/options.ts'
+
+readOptions({})
 
 const REQUESTS = 200_000
 const EVENTS_PER_REQUEST = 13

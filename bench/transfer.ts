@@ -17,8 +17,8 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 
+import { readOptions } from './load/options.ts'
 import { measureHandOver, runHandOverWorker } from './transfer/hand-over.ts'
 import { measureKv } from './transfer/kv-speed.ts'
 import { measurePullMemory } from './transfer/pull-memory.ts'
@@ -27,7 +27,7 @@ import { runSender } from './transfer/sender.ts'
 import type { SenderAddress } from './transfer/sender.ts'
 import { measureTokens } from './transfer/token-speed.ts'
 
-const { values } = parseArgs({
+const { values } = readOptions({
   options: {
     json: { type: 'string' },
     rounds: { type: 'string', default: '5' },

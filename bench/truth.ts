@@ -9,21 +9,20 @@
  *     [--model FILE.gguf] [--folder DIR]
  *
  * Each load is sent with `baton bench` and simulated with `baton replay`, as a user would. Live measurements are kept
- * in
- * the folder and not repeated, so that a comparison can be repeated and an interrupted run continues.
- * Exit code 1: a difference exceeds its limit.
+ * in the folder and not repeated, so that a comparison can be repeated and an interrupted run continues. Exit code 1:
+ * a difference exceeds its limit.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { readOptions } from './load/options.ts'
 import { isWithin, truthTable } from './truth/compare-runs.ts'
 import type { TruthRow } from './truth/compare-runs.ts'
 import { dynamoTruth } from './truth/dynamo-truth.ts'
 import { engineTruth } from './truth/engine-truth.ts'
 import { liveTruth } from './truth/live-truth.ts'
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = readOptions({
   allowPositionals: true,
   options: {
     repeats: { type: 'string', default: '1' },

@@ -8,7 +8,7 @@ import { settle } from '../../src/os/index.ts'
 import { parseTrace, runFleet } from '../../src/sim/index.ts'
 import type { FleetConfig, TraceRequest } from '../../src/sim/index.ts'
 import { faultyFleet } from '../../test/fixtures/faulty-fleet.ts'
-import { madeUpTrace } from '../made-up-trace.ts'
+import { madeUpTrace } from './made-up-trace.ts'
 
 export interface CaseOptions {
   readonly trace?: string

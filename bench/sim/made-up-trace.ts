@@ -1,8 +1,8 @@
 /**
  * The default workload of the fleet benchmarks without a trace: prompts of 64 groups, each with its own prefix.
  */
-import { sharedPrefixWorkload } from '../src/sim/index.ts'
-import type { TraceRequest } from '../src/sim/index.ts'
+import { sharedPrefixWorkload } from '../../src/sim/index.ts'
+import type { TraceRequest } from '../../src/sim/index.ts'
 
 export function madeUpTrace(requests: number, speedup: number): TraceRequest[] {
   return sharedPrefixWorkload({
