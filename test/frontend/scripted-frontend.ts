@@ -113,8 +113,8 @@ export class ScriptRun {
     return this
   }
 
-  fails(code: BatonError['code'], message = 'it broke') {
-    this.sink.onError(new BatonError(code, message))
+  fails(code: BatonError['code'], message = 'it broke', data: BatonError['data'] = {}) {
+    this.sink.onError(new BatonError(code, message, { data }))
     return this
   }
 }

@@ -122,6 +122,27 @@ describe('migration', () => {
     expect(hasty.runs).toHaveLength(2)
   })
 
+  it('the only engine answers with errors after longer than half the wait - it is asked as often as the limit allows', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => {
+        // The worker that failed is excluded from the attempt that follows at once.
+        if (nth % 2 === 1) run.fails(NONE)
+        else if (nth === 6) run.routed(A).says('ok').ends()
+        else {
+          run.routed(A)
+          it_.clock.after(6000, () =>
+            run.fails('backend.engine_shutdown', 'failed', { upstreamStatus: 500 }),
+          )
+        }
+      },
+      limits: { migrationLimit: 3, migrationWaitMs: 10_000 },
+    })
+    const reply = it_.chat({ stream: true })
+    await it_.clock.run(30_000)
+    expect((await reply).text()).toBe('ok')
+    expect(it_.migrations).toHaveLength(3)
+  })
+
   it('the client disconnects during the wait - the request ends without further attempts', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) =>

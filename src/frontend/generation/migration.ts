@@ -172,6 +172,8 @@ class MigratingReply implements ReplySink, RequestHandle {
       atMs: this.#options.clock.nowMs(),
     })
     this.#resendCount++
+    // The wait was for a worker, and one has answered: the time that it took is not a part of the next wait.
+    if (isAnswer(error)) this.#held = null
     this.#goOn(tokens)
   }
 
@@ -193,8 +195,8 @@ class MigratingReply implements ReplySink, RequestHandle {
     const isFull = error.row.class === 'CapacityExhausted'
     // A failed attempt during the wait costs time but does not count as an attempt. An engine that answered
     // with an error would fail again, so each of these counts.
-    const isAnswer = error.data['upstreamStatus'] !== undefined
-    const isHoldable = noneToBeHad || isFull || (held !== null && error.row.migratable && !isAnswer)
+    const isHoldable =
+      noneToBeHad || isFull || (held !== null && error.row.migratable && !isAnswer(error))
     if (!hasBegun || !isHoldable || this.#cancelled !== null || this.#output.isLost) return false
     const nowMs = clock.nowMs()
     const failures = (held?.failures ?? 0) + (held === null || noneToBeHad || isFull ? 0 : 1)
@@ -243,6 +245,11 @@ class MigratingReply implements ReplySink, RequestHandle {
     if (next === null) return null
     return { ...next, routing: { ...next.routing, excludedWorkerIds: this.#excluded } }
   }
+}
+
+/** An engine's own answer, not a lost connection to it. */
+function isAnswer({ data }: BatonError): boolean {
+  return data['upstreamStatus'] !== undefined
 }
 
 /** The worker that failed, when a lower layer names it in the error. */
