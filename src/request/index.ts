@@ -23,6 +23,7 @@ export type {
 } from './forwarded-request.ts'
 export { asShown, engineAnswerOf, isShown, withEngineAnswer } from './engine-answer.ts'
 export type { EngineAnswer } from './engine-answer.ts'
+export { duringHandOver, isOfHandOver } from './failed-hand-over.ts'
 export { canForward, takesSalts, withFields } from './forwarded-request.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'

@@ -15,6 +15,11 @@ export function decoded(text: ModelText | null, tokenIds: Uint32Array): string {
   )
 }
 
+/** A decode leg that fetches or is sent KV. */
+export function needsKv({ prefillResult, bootstrap }: GenerateRequest): boolean {
+  return prefillResult !== undefined || bootstrap !== undefined
+}
+
 /** For the router's self-check: whether a decode leg used the KV of the prefill leg. */
 export function handOverNews(
   { kvMoved }: OutputBook,

@@ -4,7 +4,7 @@
  * Owns: the life (found → described → compared → serving → gone), the validation of requests, and the watch of the
  * server: its load, and whether it is still there. The server's language is in its dialect.
  */
-import { BatonError, isRecord } from '../base/index.ts'
+import { BatonError } from '../base/index.ts'
 import type { Clock, WorkerId } from '../base/index.ts'
 import type { Engine, EngineMetric, EngineObserver, GenerateContext } from '../engine/index.ts'
 import type { Chunk, DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
@@ -23,11 +23,12 @@ import { KvEventFeed } from './events/kv-event-feed.ts'
 import type { KvEventPlace } from './events/kv-event-feed.ts'
 import type { ForwardTarget } from './forward/forward-target.ts'
 import { crossingOf, forwardedChunks } from './forward/remote-forward.ts'
+import { HandOverCounts } from './watch/hand-over-counts.ts'
 import { OutputBook } from './output-book.ts'
 import { generateInTwo, tokensOwed } from './min-tokens.ts'
 import { findText, UnreadableText } from './engine-text.ts'
 import type { EngineText, EngineTextOptions } from './engine-text.ts'
-import { checkRequest, decoded, handOverNews, written } from './prepare-request.ts'
+import { checkRequest, decoded, handOverNews, needsKv, written } from './prepare-request.ts'
 import { LearnedStream } from './remote-text/learned-stream.ts'
 import type { JoinedText } from './remote-text/remote-texts.ts'
 import { answeredQuestion, tokenizerQuestionOf } from './remote-text/tokenizer-question.ts'
@@ -95,8 +96,7 @@ export class UpstreamEngine implements Engine {
   #started: Started | null = null
   #observer: EngineObserver | null = null
   #lacksText = false
-  #kvMoved = 0
-  #kvNotMoved = 0
+  readonly #handOvers = new HandOverCounts()
 
   /** Throws `config.invalid`. */
   constructor(options: UpstreamEngineOptions) {
@@ -123,7 +123,7 @@ export class UpstreamEngine implements Engine {
   /** The target of forwarded requests: it has the same limit, breaker and watch as requests with tokens. */
   get target(): ForwardTarget {
     const { clock, mode, kind = this.#found?.kind ?? 'openai' } = this.#options
-    return { client: this.#client, clock, mode, kind }
+    return { client: this.#client, clock, mode, kind, handOvers: this.#handOvers }
   }
 
   async start(_workerId: WorkerId): Promise<EngineConfig> {
@@ -225,10 +225,13 @@ export class UpstreamEngine implements Engine {
           const isWhole = chunk.finish !== 'cancelled'
           const added = isWhole ? await ready.complete?.() : undefined
           const last = { ...chunk, ...handOverNews(stream.book, request), ...added }
-          this.#count(last)
+          this.#handOvers.ended(last)
           return yield last
         }
       }
+    } catch (thrown) {
+      const isOfKv = mode === 'decode' && needsKv(request) && stream.book.tokenCount === 0
+      throw isOfKv ? this.#handOvers.failure(BatonError.from(thrown)) : thrown
     } finally {
       signal.removeEventListener('abort', onStop)
       stream.close()
@@ -254,8 +257,7 @@ export class UpstreamEngine implements Engine {
   metrics(): readonly EngineMetric[] {
     return [
       ...upstreamMetrics(this.#client, {
-        kvMoved: this.#kvMoved,
-        kvNotMoved: this.#kvNotMoved,
+        handOvers: this.#handOvers,
         loads: this.#started?.watch.loads ?? [],
       }),
       ...(this.#started?.feed?.metrics() ?? []),
@@ -371,12 +373,6 @@ export class UpstreamEngine implements Engine {
       },
       ...dialect.config?.(facts),
     }
-  }
-
-  #count({ engineData }: Chunk): void {
-    const moved = isRecord(engineData) ? engineData['kv_moved'] : undefined
-    if (moved === true) this.#kvMoved += 1
-    if (moved === false) this.#kvNotMoved += 1
   }
 
   #startedOrThrow(): Started {

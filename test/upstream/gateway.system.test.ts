@@ -258,6 +258,66 @@ describe('baton serve --upstream', () => {
     expect(rids[0]).not.toBe(rids[1])
   })
 
+  describe('the only decode server fails at a hand-over', () => {
+    const failed = jsonResponse(500, { error: { message: 'Internal server error', code: 500 } })
+    const toTransfer = { do_remote_prefill: true, remote_block_ids: [[1, 2]] }
+    const used = ({ seen }: FakeServer): readonly string[] =>
+      seen.flatMap(({ body }) => /"remote_request_id":"(\w+)"/.exec(body)?.[1] ?? [])
+
+    /** A prefill server that names each of its hand-overs, and a decode server that fails at the first ones. */
+    async function pair(failures: number): Promise<readonly [FakeServer, FakeServer]> {
+      let legs = 0
+      let left = failures
+      const p = await vllm(() => {
+        const params = { ...toTransfer, remote_request_id: `r${++legs}` }
+        const choices = [{ token_ids: [735], finish_reason: 'length' }]
+        return jsonResponse(200, { choices, kv_transfer_params: params })
+      })
+      const d = await vllm(() => (left-- > 0 ? failed : responseOf('vllm', 'cmpl_stream')))
+      return [p, d]
+    }
+
+    it('once - it gets the request again, with KV of a new prefill leg, and the log says why', async () => {
+      const [p, d] = await pair(1)
+      const server = await gateway(`prefill=${p.url},decode=${d.url}`, '--enforce-disagg')
+      expect((await chat(server)).status).toBe(200)
+      expect(used(d)).toEqual(['r1', 'r2'])
+      const warnings = server.printed().match(/.*"kind":"migrated".*/g)
+      expect(warnings).toEqual([
+        expect.stringContaining(
+          'the engine failed (status 500, Internal server error) on a request with the KV of a prefill server',
+        ),
+      ])
+    })
+
+    it('always - the client gets an error after as many attempts as --migration-limit allows', async () => {
+      const [p, d] = await pair(Infinity)
+      const limit = ['--migration-limit', '2']
+      const server = await gateway(`prefill=${p.url},decode=${d.url}`, '--enforce-disagg', ...limit)
+      const { status, text } = await chat(server)
+      expect([status, text]).toEqual([503, expect.stringContaining('the engine failed')])
+      expect(used(d)).toEqual(['r1', 'r2', 'r3'])
+    })
+  })
+
+  it('the only SGLang decode server fails at a hand-over - both legs run again in a new room', async () => {
+    const failure = { error: { message: 'KVTransferError(bootstrap_room=1): Aborted', code: 500 } }
+    const token = {
+      output_ids: [735],
+      meta_info: { prompt_tokens: 12, finish_reason: { type: 'length', length: 1 } },
+    }
+    let asked = 0
+    const p = await sglang('prefill', () => eventResponse([token]))
+    const d = await sglang('decode', () =>
+      asked++ === 0 ? jsonResponse(500, failure) : eventResponse([token]),
+    )
+    const server = await gateway(`${p.url},${d.url}`, '--enforce-disagg')
+    expect((await chat(server, { max_tokens: 1 })).status).toBe(200)
+    const rooms = d.seen.flatMap(({ body }) => /"bootstrap_room":(\d+)/.exec(body)?.[1] ?? [])
+    expect(new Set(rooms).size).toBe(2)
+    expect(server.printed()).toContain('the engine failed (status 500, KVTransferError) on a')
+  })
+
   it('an SGLang prefill server that refuses - the decode request is aborted at once', async () => {
     let isLeft = false
     const p = await sglang('prefill', () => jsonResponse(400, { error: { message: 'no' } }))

@@ -171,6 +171,24 @@ describe('vLLM, separate prefill and decode', () => {
     expect(bodies()[0]).toMatchObject({ kv_transfer_params: isParams })
   })
 
+  it('decode - a failure of the server is said to be one of a hand-over, and counted', async () => {
+    const said = { error: { message: 'Internal server error', code: 500 } }
+    const { engine } = await served('vllm', () => jsonResponse(500, said), { mode: 'decode' })
+    const plain = await failureOf(chunksOf(engine, requestOf()))
+    expect(plain.message).toBe('the engine failed (status 500, Internal server error)')
+    const error = await failureOf(chunksOf(engine, handedOver(Date.now())))
+    expect(error.message).toBe(
+      'the engine failed (status 500, Internal server error) on a request with the KV of a prefill server: its log has the reason',
+    )
+    expect([error.code, error.row.migratable]).toEqual(['backend.engine_shutdown', true])
+    const counted = engine.metrics().filter(({ name }) => name === 'upstream_hand_overs_total')
+    expect(counted.map(({ value, labels }) => [labels?.['kv'], value])).toEqual([
+      ['moved', 0],
+      ['not_moved', 0],
+      ['failed', 1],
+    ])
+  })
+
   it.each([
     [19_000, true],
     [21_000, false],
@@ -209,6 +227,7 @@ describe('vLLM, separate prefill and decode', () => {
       expect(counted.map(({ value, labels }) => [labels?.['kv'], value])).toEqual([
         ['moved', moved ? 1 : 0],
         ['not_moved', moved ? 0 : 1],
+        ['failed', 0],
       ])
     },
   )

@@ -10,7 +10,7 @@
  */
 import { freeOwned, loggedMessage, parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
-import { engineAnswerOf, isShown, usageOf } from '../../request/index.ts'
+import { engineAnswerOf, isOfHandOver, isShown, usageOf } from '../../request/index.ts'
 import type {
   Chunk,
   EngineAnswer,
@@ -166,7 +166,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
       return
     }
     if (this.#isNobodyElse) {
-      // It is the only engine: it may just have closed an idle connection, so it is tried again.
+      // It is the only engine: it may just have closed an idle connection, or the KV did not arrive. It is tried
+      // again, with KV of a new prefill leg.
       this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
       return
@@ -177,8 +178,9 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   /** True when the second attempt could not be placed. */
   get #isNobodyElse(): boolean {
-    const { code } = this.#firstError ?? {}
-    return code === 'transport.disconnected' && this.#attempt === 2 && this.#workerId === undefined
+    const error = this.#firstError
+    if (error === null || this.#attempt !== 2 || this.#workerId !== undefined) return false
+    return error.code === 'transport.disconnected' || isOfHandOver(error)
   }
 
   /**

@@ -110,7 +110,7 @@ function upstreamError(
  * part of a prompt.
  */
 const KNOWN_FAILURES =
-  /\b(?:(?:CUDA|HIP|XPU|host|GPU) )?out of memory\b|\bEngineCore\b|\bEngineDead\w*|\bengine is dead\b|\bNCCL\b|\bCUDA error\b|\bNIXL\w*|\bno space left on device\b|\btimed out\b/i
+  /\b(?:(?:CUDA|HIP|XPU|host|GPU) )?out of memory\b|\bEngineCore\b|\bEngineDead\w*|\bengine is dead\b|\bInternal server error\b|\bKVTransferError\b|\bNCCL\b|\bCUDA error\b|\bNIXL\w*|\bno space left on device\b|\btimed out\b/i
 
 function knownFailure(message: string): string[] {
   const [found] = KNOWN_FAILURES.exec(message) ?? []

@@ -17,6 +17,7 @@ import type { ResponseHead } from '../client/response-parser.ts'
 import type { UpstreamCall, UpstreamRequest, UpstreamSink } from '../client/upstream-call.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import { errorOfResponse, redirected } from '../dialects/upstream-error.ts'
+import type { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { EventCutter } from './event-cutter.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
 import { hiddenFailure, hiddenFault, hiddenRefusal, shownHeaders } from './shown-answer.ts'
@@ -38,6 +39,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   #usage: UsageOfEvents | UsageTail | null = null
   /** True: the engine was given transferred KV for this request. */
   hasHandOver = false
+  /** Set when the engine fetches or is sent the KV of a prefill server. */
+  handOvers: HandOverCounts | null = null
   /** KV waits at another server, so the request must be sent even when the answer is no longer wanted. */
   mustArrive = false
   #arrival: NodeJS.Timeout | null = null
@@ -214,10 +217,10 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     const { status } = head
     const hidden = this.#refusalOf(status, body)
     if (hidden !== null) {
-      this.onError(hidden)
+      this.onError(this.#inItsLeg(hidden))
       return
     }
-    const error = errorOfResponse(status, body.toString('utf8'))
+    const error = this.#inItsLeg(errorOfResponse(status, body.toString('utf8')))
     // Another engine may not fail. If there is none, the client gets this answer.
     if (isEngineFailure(status)) {
       this.onError(withEngineAnswer(error, { ...head, body: body.toString('latin1') }))
@@ -225,6 +228,10 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     }
     this.#forward.sink.onWhole(head, body)
     this.onError(asShown(error))
+  }
+
+  #inItsLeg(error: BatonError): BatonError {
+    return this.handOvers?.failure(error) ?? error
   }
 
   /** Null: the answer is passed on unchanged. */
@@ -242,12 +249,9 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#state = 'ended'
     // A vLLM that is only a consumer reports 0 although it fetched KV, so 0 means unknown.
     const hasMoved = this.hasHandOver && (usage?.cachedTokens ?? 0) > 0
-    this.#sink.onChunk(
-      finishChunk('stop', {
-        ...(usage === null ? {} : { usage }),
-        ...(hasMoved ? { engineData: { kv_moved: true } } : {}),
-      }),
-    )
+    const told = hasMoved ? { engineData: { kv_moved: true } } : {}
+    this.handOvers?.ended(told)
+    this.#sink.onChunk(finishChunk('stop', { ...(usage === null ? {} : { usage }), ...told }))
   }
 }
 

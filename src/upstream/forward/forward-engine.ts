@@ -18,6 +18,7 @@ import { clearCache } from '../client/clear-cache.ts'
 import { modelEntries } from '../client/model-list.ts'
 import { createDialect } from '../dialects/dialect-table.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
+import { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { detectKind } from '../kind/upstream-kind.ts'
 import { serverIdentity } from '../watch/server-identity.ts'
 import type { ServerIdentity } from '../watch/server-identity.ts'
@@ -45,7 +46,7 @@ function targetOf(options: ForwardEngineOptions, kind: UpstreamKind): ForwardTar
   const { client, clock, mode, slotFolder } = options
   const hasSlots = kind === 'llama-server' && mode !== 'agg' && slotFolder !== undefined
   const slots = hasSlots ? { slots: new ForwardSlots(client, slotFolder) } : {}
-  return { client, clock, mode, kind, ...slots }
+  return { client, clock, mode, kind, handOvers: new HandOverCounts(), ...slots }
 }
 
 const ASK_MS = 10_000
@@ -150,7 +151,7 @@ export class ForwardEngine implements Engine {
 
   metrics(): readonly EngineMetric[] {
     const loads = this.#watch?.loads ?? []
-    return upstreamMetrics(this.#options.client, { kvMoved: 0, kvNotMoved: 0, loads })
+    return upstreamMetrics(this.#options.client, { handOvers: this.#target.handOvers, loads })
   }
 
   async cleanup(): Promise<void> {

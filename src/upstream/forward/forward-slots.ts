@@ -21,6 +21,7 @@ import type { UpstreamClient } from '../client/upstream-client.ts'
 import { fileOf, holdsOwn, LlamaSlots } from '../dialects/llama-slots.ts'
 import type { Slot } from '../dialects/slot-table.ts'
 import { numberIn } from '../dialects/plain-values.ts'
+import type { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
 
@@ -35,6 +36,7 @@ interface SlotLegParts {
   readonly http: UpstreamRequest
   readonly sink: ReplySink
   readonly clock: Clock
+  readonly handOvers: HandOverCounts
 }
 
 export class ForwardSlots {
@@ -116,6 +118,7 @@ class SlotLeg implements RequestHandle, ReplySink {
         return (): RequestHandle => {
           const call = new ForwardCall(forward, this)
           call.hasHandOver = restored > 0
+          if (restored > 0) call.handOvers = this.#parts.handOvers
           return call.start(client, http)
         }
       } finally {

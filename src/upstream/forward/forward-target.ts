@@ -23,6 +23,7 @@ import type { UpstreamClient } from '../client/upstream-client.ts'
 import { apartOnly } from '../dialects/sglang.ts'
 import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vllm-transfer.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
+import type { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
 import type { ForwardSlots } from './forward-slots.ts'
@@ -32,6 +33,7 @@ export interface ForwardTarget {
   readonly kind: UpstreamKind
   readonly mode: DisaggregationMode
   readonly clock: Clock
+  readonly handOvers: HandOverCounts
   /** For a llama-server with a role; absent: it computes all of a forwarded request. */
   readonly slots?: ForwardSlots
 }
@@ -56,12 +58,13 @@ function startPrefill(
   const { routing } = request
   const refusal = undivided(target, forward, request)
   if (refusal !== null) return refused(refusal, sink)
-  const { clock, slots } = target
+  const { clock, slots, handOvers } = target
   const ofSlots = slots?.prefill({
     forward,
     request,
     sink,
     clock,
+    handOvers,
     http: httpOf(target, forward, {}),
   })
   if (ofSlots !== undefined && ofSlots !== null) return ofSlots
@@ -92,14 +95,15 @@ function startDecode(
   const refusal = undivided(target, forward, request)
   if (refusal !== null) return refused(refusal, sink)
   const http = httpOf(target, forward, { rank: request.routing.dpRank, retries: 'kept' })
-  const { clock, slots } = target
-  const ofSlots = slots?.decode({ forward, request, sink, clock, http })
+  const { clock, slots, handOvers } = target
+  const ofSlots = slots?.decode({ forward, request, sink, clock, handOvers, http })
   if (ofSlots !== undefined && ofSlots !== null) return ofSlots
   const call = new ForwardCall(forward, sink)
   const fields = decodeFields(target, request)
   if (fields === null) return call.start(target.client, http)
   // The KV of the prefill leg may be used once, and waits for this request to arrive.
   const body = withFields(forward.body, fields)
+  call.handOvers = handOvers
   call.hasHandOver = request.prefillResult !== undefined
   call.mustArrive = call.hasHandOver
   const requestId = requestIdOfPrefill(request.prefillResult)

@@ -3,16 +3,16 @@ import { metricsOfLoad } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
+import type { HandOverCounts } from './hand-over-counts.ts'
 
 interface UpstreamFigures {
-  readonly kvMoved: number
-  readonly kvNotMoved: number
+  readonly handOvers: HandOverCounts
   readonly loads: readonly LoadReport[]
 }
 
 export function upstreamMetrics(
   client: UpstreamClient,
-  { kvMoved, kvNotMoved, loads }: UpstreamFigures,
+  { handOvers, loads }: UpstreamFigures,
 ): readonly EngineMetric[] {
   const { calls, inFlight, failures, retries, refused } = client.counters
   const counter = (
@@ -28,7 +28,8 @@ export function upstreamMetrics(
     value,
     labels: {},
   })
-  const hand = 'Decode legs, by whether the prefilled KV was used'
+  const hand =
+    'Decode legs, by whether the prefilled KV was used; failed: the server answered with an error'
   return [
     counter('upstream_calls_total', 'HTTP requests to the server', calls),
     gauge('upstream_calls_in_flight', 'HTTP requests whose answer has not ended', inFlight),
@@ -48,8 +49,9 @@ export function upstreamMetrics(
       '1 while the server is not asked because its circuit breaker is open',
       isOpen(client),
     ),
-    counter('upstream_hand_overs_total', hand, kvMoved, { kv: 'moved' }),
-    counter('upstream_hand_overs_total', hand, kvNotMoved, { kv: 'not_moved' }),
+    counter('upstream_hand_overs_total', hand, handOvers.moved, { kv: 'moved' }),
+    counter('upstream_hand_overs_total', hand, handOvers.notMoved, { kv: 'not_moved' }),
+    counter('upstream_hand_overs_total', hand, handOvers.failed, { kv: 'failed' }),
     ...loads.flatMap((load) => metricsOfLoad(load)),
   ]
 }
