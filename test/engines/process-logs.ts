@@ -6,7 +6,7 @@
  * all logs when a test fails.
  */
 import type { ChildProcess } from 'node:child_process'
-import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { mkdirSync, openSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach } from 'vitest'
@@ -14,14 +14,14 @@ import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 
 const FOLDER = fileURLToPath(new URL('logs/', import.meta.url))
-const END_BYTES = 20_000
+const END_LENGTH = 20_000
 const SHOWN_LINES = 60
 
 export interface LogFile {
   readonly path: string
   /** For `stdio` of a child process, which then never waits for a reader. */
   readonly descriptor: number
-  /** The last bytes. */
+  readonly all: () => string
   readonly end: () => string
 }
 
@@ -31,22 +31,15 @@ export function openLog(name: string): LogFile {
   const count = (opened.get(name) ?? 0) + 1
   opened.set(name, count)
   const file = path.join(FOLDER, `${count === 1 ? name : `${name}-${count}`}.log`)
-  return { path: file, descriptor: openSync(file, 'w'), end: () => endOf(file) }
+  return {
+    path: file,
+    descriptor: openSync(file, 'w'),
+    all: () => readFileSync(file, 'utf8'),
+    end: () => readFileSync(file, 'utf8').slice(-END_LENGTH),
+  }
 }
 
 const opened = new Map<string, number>()
-
-function endOf(file: string): string {
-  const descriptor = openSync(file, 'r')
-  try {
-    const { size } = fstatSync(descriptor)
-    const bytes = Buffer.alloc(Math.min(size, END_BYTES))
-    const length = readSync(descriptor, bytes, 0, bytes.length, size - bytes.length)
-    return bytes.toString('utf8', 0, length)
-  } finally {
-    closeSync(descriptor)
-  }
-}
 
 interface Shown {
   readonly title: string

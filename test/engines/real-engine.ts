@@ -37,6 +37,7 @@ export interface RealServer {
   readonly url: string
   readonly port: number
   readonly process: ChildProcess
+  readonly log: LogFile
   /** The end of what it printed. */
   printed(): string
   /** Kills the process at once, like a machine that loses power. */
@@ -154,6 +155,7 @@ export function realServer(child: ChildProcess, port: number, log: LogFile): Rea
     url,
     port,
     process: child,
+    log,
     printed: () => log.end() + failure,
     kill: () => {
       child.kill('SIGKILL')
