@@ -6,7 +6,7 @@
  *
  * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
-import { memorySentence } from './guard/last-words.ts'
+import { limitSentence } from './guard/last-words.ts'
 import { outliveTerminal } from './guard/closed-terminal.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
@@ -266,7 +266,7 @@ async function main(): Promise<number> {
     return exitCode
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
-    const sentence = memorySentence(error)
+    const sentence = limitSentence(error)
     if (sentence !== null) {
       console.error(`baton: ${sentence}`)
       return EXIT_FAILED

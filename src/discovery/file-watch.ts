@@ -10,8 +10,9 @@ import { constants, watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
 import { access, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { BatonError, parseWorkerId } from '../base/index.ts'
+import { parseWorkerId } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
+import { fileErrorText } from '../os/index.ts'
 import { checkEntryFile, decodeEntry, hasDied, startedMs } from './card-file.ts'
 import type { CardFile } from './card-file.ts'
 import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery.ts'
@@ -53,6 +54,8 @@ export class FileWatch implements DiscoveryWatch {
   /** Device and inode of the folder that `#system` watches. */
   #identity: string | null = null
   #graceUntilMs = -Infinity
+  /** Why the last scan failed; null: it did not. */
+  #scanFault: string | null = null
   #scanning: Promise<void> | null = null
   #isStale = false
   #isAway = false
@@ -96,8 +99,21 @@ export class FileWatch implements DiscoveryWatch {
       return
     }
     this.#scanning = this.#afterScan(
-      this.#scan().catch((error: unknown) => this.#reportOnce(this.#options.folder, error)),
+      this.#scan().then(
+        () => this.#scanned(null),
+        (error: unknown) => this.#scanned(fileErrorText(error)),
+      ),
     )
+  }
+
+  /** Known workers stay in use while the folder cannot be scanned. */
+  #scanned(fault: string | null): void {
+    const before = this.#scanFault
+    if (this.#closed || fault === before) return
+    this.#scanFault = fault
+    if (fault !== null) {
+      this.#observer.discoveryAway?.(`the folder ${this.#options.folder} cannot be read: ${fault}`)
+    } else if (!this.#isAway && !this.#isFrozen) this.#observer.discoveryBack?.()
   }
 
   async #afterScan(scan: Promise<void>): Promise<void> {
@@ -276,7 +292,7 @@ export class FileWatch implements DiscoveryWatch {
   }
 
   #reportOnce(path: string, thrown: unknown): void {
-    const why = BatonError.from(thrown).message
+    const why = fileErrorText(thrown)
     if (this.#closed || this.#unreadable.get(path) === why) return
     this.#unreadable.set(path, why)
     this.#observer.unreadable?.(path, why)

@@ -24,7 +24,7 @@ import {
 } from '../../host/index.ts'
 import type { FrontendSiblings, Traces } from '../../host/index.ts'
 import { HttpServer } from '../../network/index.ts'
-import { osClock, osRandom } from '../../os/index.ts'
+import { openFilesMax, osClock, osRandom } from '../../os/index.ts'
 import type { Discovery, DiscoveryWatch, LeaveReason } from '../../discovery/index.ts'
 import type { FleetReports } from '../../network/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -63,6 +63,8 @@ interface FrontendStackOptions {
 
 /** Block size in tokens for routing forwarded requests when the server's block size is not known. */
 const ROUTED_BLOCK_TOKENS = 16
+/** Besides an eighth of all. */
+const OPEN_FILES_KEPT = 32
 
 export class FrontendStack {
   readonly planes: WorkerPlanes
@@ -181,6 +183,7 @@ export class FrontendStack {
   /** Opens the port first, so that a port in use is reported before anything else is started. */
   async listen(): Promise<number> {
     const { host, port } = this.#config
+    const openFiles = openFilesMax()
     this.#http = await HttpServer.listen({
       host,
       port,
@@ -193,6 +196,12 @@ export class FrontendStack {
         this.#logger.warn(
           { address },
           'connection refused: the client address has reached its limit of connections',
+        ),
+      ...(openFiles === null ? {} : { connectionsMax: connectionsWithin(openFiles) }),
+      onFull: () =>
+        this.#logger.warn(
+          { openFiles },
+          'connection refused: this process may open no more files and connections; raise the limit (ulimit -n)',
         ),
       streamLimits: { unsentBytesMax: this.#config.unsentLimit },
       onSlowReader: (reader) =>
@@ -371,4 +380,9 @@ export class FrontendStack {
   #unreachable(workerId: WorkerId, reason: BatonError): void {
     if (!this.#isOver) this.#frontend.registry.workerUnreachable(workerId, reason)
   }
+}
+
+/** Leaves some open files for workers, discovery, keys and modules: without any, each of these would fail. */
+function connectionsWithin(openFiles: number): number {
+  return Math.max(openFiles - OPEN_FILES_KEPT - Math.floor(openFiles / 8), 1)
 }

@@ -7,8 +7,11 @@
  */
 const NO_MEMORY = /WebAssembly.*(out of memory|could not allocate)|Array buffer allocation failed/i
 
-/** The sentence for an out-of-memory error; null for any other. */
-export function memorySentence(error: unknown): string | null {
+/** The sentence for an error of a limit of the process; null for any other. */
+export function limitSentence(error: unknown): string | null {
+  if (error instanceof Error && (error as NodeJS.ErrnoException).code === 'EMFILE') {
+    return `${error.message}; raise the limit of open files of this process (ulimit -n)`
+  }
   if (!(error instanceof RangeError) || !NO_MEMORY.test(error.message)) return null
   return 'not enough address space for WebAssembly: raise or remove its limit (ulimit -v)'
 }
@@ -29,7 +32,7 @@ export function spareErrors(check: (error: unknown) => boolean): void {
 
 process.on('uncaughtException', (error: unknown) => {
   if (isSpared(error)) return
-  const sentence = memorySentence(error)
+  const sentence = limitSentence(error)
   console.error(`baton: ${sentence ?? 'internal error'}`)
   if (sentence === null) console.error(error)
   process.exit(1)

@@ -14,6 +14,7 @@ import { answerBrokenRequests } from './broken-requests.ts'
 import { clientOf, endWithoutStream } from './client.ts'
 import type { Client } from './client.ts'
 import { ClientSignal } from './client-signal.ts'
+import { limitConnections } from './connection-limit.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
@@ -50,6 +51,10 @@ export interface HttpServerOptions {
   readonly connectionsPerAddress?: number
   /** Called when an address has reached its limit; at most once a minute. */
   readonly onTooManyConnections?: (address: string) => void
+  /** Most connections of all addresses; absent: no limit. */
+  readonly connectionsMax?: number
+  /** Called when a connection above `connectionsMax` was closed; at most once a minute. */
+  readonly onFull?: () => void
 }
 
 /** The advice for a port that the user has chosen. */
@@ -82,6 +87,9 @@ export class HttpServer {
     const { connectionsPerAddress = 0, onTooManyConnections = () => undefined } = options
     const limit = new AddressLimit(connectionsPerAddress, onTooManyConnections)
     this.#listener.server.on('connection', limit.admit)
+    const { connectionsMax, onFull = () => undefined } = options
+    if (connectionsMax !== undefined)
+      limitConnections(this.#listener.server, connectionsMax, onFull)
     answerBrokenRequests(this.#listener.server, (error) => options.open(noHead()).refuse(error))
     this.#listener.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
       closeAfter(req, res)
