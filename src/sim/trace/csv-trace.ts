@@ -3,7 +3,7 @@
  * Splitwise and Vidur data sets are known), or without one: `input,output` or `ms,input,output`. Cells may also be
  * separated by semicolons or tabs. Prompts share nothing with each other.
  */
-import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import { isTokenCount, noCount, TIME_MAX_MS, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -141,8 +141,8 @@ function timeOf(cells: readonly string[], columns: Columns, line: number): numbe
   if (columns.time === null) return 0
   const cell = cells[columns.time] ?? ''
   const number = Number(cell)
-  if (cell !== '' && Number.isFinite(number)) return number * columns.timeMs
-  const date = Date.parse(cell)
-  if (Number.isNaN(date)) throw wrongLine(line, 'has no time')
-  return date
+  const atMs = cell !== '' && Number.isFinite(number) ? number * columns.timeMs : Date.parse(cell)
+  if (Number.isNaN(atMs)) throw wrongLine(line, 'has no time')
+  if (Math.abs(atMs) > TIME_MAX_MS) throw wrongLine(line, 'has a time that is later than any date')
+  return atMs
 }

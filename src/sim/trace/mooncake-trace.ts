@@ -100,7 +100,9 @@ function timesOf(entry: TraceEntry, number: number, { sessions, before }: LineCo
     return { atMs: before?.atMs ?? 0, after: turn.index, delayMs: 0 }
   throw wrongLine(
     number,
-    timestamp === undefined ? 'has no timestamp' : 'has a timestamp that is not a number ≥ 0',
+    timestamp === undefined
+      ? 'has no timestamp'
+      : 'has a timestamp that is not a number of milliseconds from 0 to 8.64e15',
   )
 }
 

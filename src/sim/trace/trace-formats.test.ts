@@ -68,7 +68,10 @@ describe('parseTrace - sessions', () => {
       'no output_length from 1 to 16777216',
     ],
     [{ timestamp: 0, hash_ids: ['x'], output_length: 1 }, 'hash_ids'],
-    [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp that is not a number ≥ 0'],
+    [
+      { timestamp: -1, hash_ids: [1], output_length: 1 },
+      'timestamp that is not a number of milliseconds',
+    ],
     [{ delay: -1, hash_ids: [1], output_length: 1 }, 'delay'],
     [{ timestamp: 0, hash_ids: [1], output_length: 1, block_size: 0 }, 'block_size'],
     [7, 'neither two columns'],

@@ -35,9 +35,11 @@ export function wrongLine(line: number, what: string, cause?: unknown): BatonErr
   })
 }
 
-/** Milliseconds; JSON can write numbers that are infinite. */
+/** The latest date that JavaScript knows, in milliseconds; JSON can write numbers up to infinity. */
+export const TIME_MAX_MS = 8.64e15
+
 export function isTime(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value < Infinity
+  return typeof value === 'number' && value >= 0 && value <= TIME_MAX_MS
 }
 
 /** Above any context length; a mistyped length would take all memory for one prompt. */

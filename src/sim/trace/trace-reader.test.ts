@@ -24,6 +24,11 @@ describe('parseTrace', () => {
     expect(parseTrace(TEXT, { limit: 2 })).toHaveLength(2)
   })
 
+  it('times that go backwards - are those of the requests, in any order of lines', () => {
+    const text = [3e12, 3e12 - 500, 3e12 - 100].map((ms) => line(ms, 1, 1, [0])).join('\n')
+    expect(parseTrace(text).map(({ atMs }) => atMs)).toEqual([500, 0, 400])
+  })
+
   it.each([
     ['{', 'line 1 of the trace is not JSON'],
     ['null', 'names no columns'],
@@ -31,6 +36,9 @@ describe('parseTrace', () => {
     [line(0, 0, 1, [0]), 'input_length'],
     [line(0, 1, 1.5, [0]), 'output_length'],
     [`${line(0, 1, 1, [0])}\n{"timestamp":1}`, 'line 2'],
+    [`${line(0, 1, 1, [0])}\n${line(1e300, 1, 1, [0])}`, 'line 2 of the trace has a timestamp'],
+    ['ms,input,output\n0,1,1\n1e300,1,1', 'line 3 of the trace has a time that is later'],
+    [`${line(1, 1, 1, [0])}\n${line(4e12, 1, 1, [0])}`, 'request 2 of the trace comes more than'],
   ])('refuses %s', (text, word) => {
     expect(() => parseTrace(text)).toThrow(word)
   })

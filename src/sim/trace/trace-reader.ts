@@ -17,6 +17,8 @@ import { parseMooncake } from './mooncake-trace.ts'
 import type { TraceRequest } from './trace-request.ts'
 
 export const TRACE_FORMATS = ['auto', 'mooncake', 'agentic', 'dynamo', 'log', 'csv'] as const
+/** 100 years. Above about three times as much, times have no microseconds any more, and latencies would be wrong. */
+const SPAN_MS_MAX = 100 * 365.25 * 86_400_000
 const BYTE_ORDER_MARK = '\uFEFF'
 
 export type TraceFormat = (typeof TRACE_FORMATS)[number]
@@ -105,6 +107,11 @@ export function arrangeTrace(
 /** A part of a trace, or one with clock times, starts at its earliest request. */
 function fromZero(requests: readonly TraceRequest[]): readonly TraceRequest[] {
   const firstMs = requests.reduce((least, { atMs }) => Math.min(least, atMs), Infinity)
+  const late = requests.findIndex(({ atMs }) => atMs - firstMs > SPAN_MS_MAX)
+  if (late !== -1) {
+    const text = `request ${late + 1} of the trace comes more than 100 years after the earliest one: are its times milliseconds?`
+    throw new BatonError('request.invalid_argument', text)
+  }
   if (firstMs === 0) return requests
   return requests.map((request) => ({ ...request, atMs: request.atMs - firstMs }))
 }
