@@ -5,6 +5,7 @@
 export {
   BatonError,
   brokenStreamRule,
+  checkedBlocks,
   chunkFault,
   drawSeed,
   embeddingOf,
@@ -12,8 +13,10 @@ export {
   finishChunk,
   hasStopTexts,
   isEngineMetric,
+  kvBlocksError,
   KvBlockStore,
   kvEventFault,
+  kvPinFault,
   loadReportFault,
   ownReport,
   metricsOfLoad,

@@ -4,6 +4,7 @@
  *
  * A chunk with only one token passes after a few comparisons; other fields are checked if they are present.
  */
+import { isKvOffer } from '../request/index.ts'
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
 import { PAYLOAD_BYTES_MAX, payloadFault } from './plain-payload.ts'
 import { shown } from './shown.ts'
@@ -111,7 +112,11 @@ function besideFault({
     if (typeof prefillResult !== 'object' || prefillResult === null) {
       return fault('payload-invalid', '`prefillResult` is not a record')
     }
-    const { cachedTokens } = prefillResult
+    const { cachedTokens, kvOffer } = prefillResult
+    // Engines do not give offers; a worker that is not Baton's may send an invalid one.
+    if (kvOffer !== undefined && !isKvOffer(kvOffer)) {
+      return fault('payload-invalid', '`prefillResult.kvOffer` is no offer of KV')
+    }
     if (cachedTokens !== undefined && !isU32(cachedTokens)) {
       return fault('usage-invalid', `prefillResult.cachedTokens is ${shown(cachedTokens)}`)
     }

@@ -26,6 +26,7 @@ export type { EngineAnswer } from './engine-answer.ts'
 export { duringHandOver, isOfHandOver } from './failed-hand-over.ts'
 export { canForward, takesSalts, withFields } from './forwarded-request.ts'
 export type { GenerateRequest } from './generate-request.ts'
+export { isKvOffer } from './kv-transfer.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'
 export {
   describeDifferences,

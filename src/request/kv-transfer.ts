@@ -5,6 +5,8 @@
  * has pulled them or the lease expires. An engine with its own transfer (NIXL, bootstrap) puts its parameters into
  * `engineParams`, which Baton passes on without reading them.
  */
+import { isRecord } from '../base/index.ts'
+
 export interface KvOffer {
   readonly offerId: string
   readonly host: string
@@ -18,6 +20,17 @@ export interface KvOffer {
   readonly blockKeys: Uint32Array
   readonly kvBytes: number
   readonly expiresInMs: number
+}
+
+/** Checks an offer of a peer: its receiver uses every field. */
+export function isKvOffer(value: unknown): boolean {
+  if (!isRecord(value)) return false
+  const texts = ['offerId', 'host', 'fingerprint'].every((name) => typeof value[name] === 'string')
+  const numbers = ['port', 'blockTokens', 'tokenCount', 'kvBytes', 'expiresInMs'].every(
+    (name) => typeof value[name] === 'number' && value[name] >= 0,
+  )
+  const keys = value['blockKeys']
+  return texts && numbers && keys instanceof Uint32Array && keys.length % 2 === 0
 }
 
 export interface PrefillResult {

@@ -87,7 +87,7 @@ export type {
   WorkerHandler,
   WorkerUplink,
 } from './reply-port.ts'
-export { decodeRequest, encodeRequest, isKvOffer } from './request-message.ts'
+export { decodeRequest, encodeRequest } from './request-message.ts'
 export type { RequestMessage } from './request-message.ts'
 export { SKIPPABLE, TAG, tagName } from './tag.ts'
 export type { TagName } from './tag.ts'

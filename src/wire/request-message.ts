@@ -4,6 +4,7 @@
  * The prompt is sent as raw little-endian numbers, because it is long; everything else is small.
  */
 import { BatonError, isRecord } from '../base/index.ts'
+import { isKvOffer } from '../request/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
 import { REQUEST_BYTES_MAX } from './frame-limits.ts'
 import type { FrameWriter } from './frame-writer.ts'
@@ -68,17 +69,6 @@ function checkShape(
   if (!isRecord(prefill)) throw malformed('prefillResult')
   const offer = prefill['kvOffer']
   if (offer !== undefined && !isKvOffer(offer)) throw malformed('prefillResult.kvOffer')
-}
-
-/** Validates an offer received from a peer: the pull uses every field. */
-export function isKvOffer(value: unknown): boolean {
-  if (!isRecord(value)) return false
-  const texts = ['offerId', 'host', 'fingerprint'].every((name) => typeof value[name] === 'string')
-  const numbers = ['port', 'blockTokens', 'tokenCount', 'kvBytes', 'expiresInMs'].every(
-    (name) => typeof value[name] === 'number' && value[name] >= 0,
-  )
-  const keys = value['blockKeys']
-  return texts && numbers && keys instanceof Uint32Array && keys.length % 2 === 0
 }
 
 function isNumberList(value: unknown): boolean {

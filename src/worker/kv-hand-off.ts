@@ -9,6 +9,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
+import { checkedBlocks, kvBlocksError, kvPinFault } from '../engine/index.ts'
 import type { KvBlockSource, KvPin } from '../engine/index.ts'
 import type { GenerateRequest, KvOffer, KvTransfer } from '../request/index.ts'
 import type { KvClient, KvHold, KvServer } from '../wire/index.ts'
@@ -86,9 +87,10 @@ export class KvHandOff {
     if (server?.grown === undefined || tokenCount < 1) return null
     if (source?.keysOf === undefined || source.bytesPerToken === undefined) return null
     const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt, routing.loraName)
-    const kvBytes = tokenCount * source.bytesPerToken
-    const pin = this.#pin(source, request)
-    const hold = new GrowingHold({ tokenCount, blockKeys, kvBytes }, pin)
+    const whole = { tokenCount, blockKeys, kvBytes: tokenCount * source.bytesPerToken }
+    const fault = kvPinFault(whole, tokenIds.length, source.blockTokens)
+    if (fault !== null) throw kvBlocksError(`keysOf: ${fault}`)
+    const hold = new GrowingHold(whole, this.#pin(source, request))
     return { offer: this.#offer(request, server, source, hold), hold }
   }
 
@@ -116,19 +118,24 @@ export class KvHandOff {
    */
   #pin(source: KvBlockSource, { tokenIds, routing }: GenerateRequest): KvPin {
     const pin = source.pin(tokenIds, routing.cacheSalt, routing.loraName)
-    return {
-      tokenCount: pin.tokenCount,
-      blockKeys: pin.blockKeys,
-      kvBytes: pin.kvBytes,
-      release: (isStillRead) => {
-        try {
-          pin.release(isStillRead)
-        } catch (thrown) {
-          const error = BatonError.from(thrown, 'backend.unknown').toValue()
-          this.#options.observe({ kind: 'engine-fault', error })
-        }
-      },
+    const release = (isStillRead?: boolean): void => {
+      try {
+        pin.release(isStillRead)
+      } catch (thrown) {
+        this.#report(BatonError.from(thrown, 'backend.unknown'))
+      }
     }
+    const fault = kvPinFault(pin, tokenIds.length, source.blockTokens)
+    if (fault !== null) {
+      release()
+      throw kvBlocksError(`pin: ${fault}`)
+    }
+    const { tokenCount, blockKeys, kvBytes } = pin
+    return { tokenCount, blockKeys, kvBytes, release }
+  }
+
+  #report(error: BatonError): void {
+    this.#options.observe({ kind: 'engine-fault', error: error.toValue() })
   }
 
   #offer(request: GenerateRequest, server: KvServer, source: KvBlockSource, pin: KvHold): KvOffer {
@@ -136,7 +143,8 @@ export class KvHandOff {
     const offeredMs = clock.nowMs()
     const trace = traceOf(request)
     let offerId = ''
-    const offer = server.offer(pin, source, {
+    const blocks = checkedBlocks(source, (error) => this.#report(error))
+    const offer = server.offer(pin, blocks, {
       leaseMs,
       onReleased: (reason) =>
         observe({

@@ -6,6 +6,8 @@ import { finishChunk, tokenChunk, usageOf } from '../../src/request/index.ts'
 import type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../../src/request/index.ts'
 import type { Engine, EngineObserver } from '../../src/engine/engine.ts'
 import type { GenerateContext } from '../../src/engine/generate-context.ts'
+import type { KvBlockSource } from '../../src/engine/kv-block-source.ts'
+import { KvBlockStore } from '../../src/engine/kv-block-store.ts'
 import type { ConformanceOptions } from '../../src/engine/testing/conformance-options.ts'
 
 export const never = (): Promise<never> => new Promise(() => undefined)
@@ -128,6 +130,19 @@ export const replaced = (generate: (engine: SoundEngine) => AsyncIterable<Chunk>
 export const life = (change: Partial<Engine>): Broken => ({
   make: (clock) => Object.assign(new SoundEngine(clock), change) as Engine,
 })
+
+/** A store of one block for the prompt of the kit, of which a part is broken. */
+export const kvBlocks = (change: Partial<KvBlockSource>): Broken => {
+  const store = new KvBlockStore({
+    fingerprint: 'sound',
+    blockTokens: 4,
+    bytesPerToken: 1,
+    capacityBytes: 100,
+  })
+  const [low = 0, high = 0] = store.keysOf(Uint32Array.of(1, 2, 3), 2)
+  store.put(low, high, 2, new Uint8Array(2))
+  return life({ kvBlocks: Object.assign(store, change) })
+}
 
 export const events = (...list: KvEvent[]): Broken =>
   life({ observe: (observer: EngineObserver) => observer.kvEvents(0, list) })

@@ -4,7 +4,7 @@
  */
 import { onTestFinished } from 'vitest'
 import { KvBlockStore } from '../../src/engine/index.ts'
-import type { Engine } from '../../src/engine/index.ts'
+import type { Engine, KvBlockSource } from '../../src/engine/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../../src/request/index.ts'
 import type {
   Chunk,
@@ -107,6 +107,23 @@ export function breakingPins(engine: BlockEngine): BlockEngine {
         taken.release(isStillRead)
         throw new TypeError('release broke')
       },
+    }
+  }
+  return engine
+}
+
+/** The worker gets blocks or pins of this kind, not the engine while it generates. */
+export function breakingBlocks(change: Partial<KvBlockSource>): BlockEngine {
+  const engine = new BlockEngine()
+  const generate = engine.generate.bind(engine)
+  const store = engine.kvBlocks
+  const sound = { pin: store.pin.bind(store), get: store.get.bind(store) }
+  engine.generate = async function* (request) {
+    Object.assign(store, sound)
+    for await (const chunk of generate(request)) {
+      Object.assign(store, change)
+      yield chunk
+      Object.assign(store, sound)
     }
   }
   return engine

@@ -17,6 +17,7 @@ import {
   chunks,
   events,
   items,
+  kvBlocks,
   life,
   make,
   never,
@@ -265,6 +266,14 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
         queuedRequests: 0,
         prefillTokensInFlight: 0,
       }),
+  }),
+  'kv-blocks-invalid': kvBlocks({
+    pin: () => ({
+      tokenCount: 2,
+      blockKeys: Uint32Array.of(1),
+      kvBytes: 8,
+      release: () => undefined,
+    }),
   }),
   'metrics-failed': life({
     metrics: () => {

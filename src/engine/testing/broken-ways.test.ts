@@ -11,11 +11,13 @@ import type {
 import { VirtualClock } from '../../sim/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import type { GenerateContext } from '../generate-context.ts'
+import type { KvPin } from '../kv-block-source.ts'
 import { runConformance } from './run-conformance.ts'
 import {
   SoundEngine,
   chunks,
   items,
+  kvBlocks,
   life,
   make,
   replaced,
@@ -112,6 +114,16 @@ const strays = (thrown: unknown): Broken =>
     if (request.tokenIds.length > 0) void Promise.reject(thrown)
     yield* sound()
   })
+const pins = (change: Partial<KvPin>): Broken =>
+  kvBlocks({
+    pin: () => ({
+      tokenCount: 2,
+      blockKeys: Uint32Array.of(1, 2),
+      kvBytes: 8,
+      release: () => undefined,
+      ...change,
+    }),
+  })
 const noText = (): never => Object.create(null) as never
 
 describe('runConformance - other ways to break a rule', () => {
@@ -159,6 +171,23 @@ describe('runConformance - other ways to break a rule', () => {
     ],
     ['next() without a result', 'chunk-malformed', next(() => Promise.resolve(undefined))],
     ['next() that is no promise', 'chunk-malformed', next(() => 7)],
+    ['pins of nothing', 'kv-blocks-invalid', kvBlocks({ pin: () => null as never })],
+    ['pins without keys', 'kv-blocks-invalid', pins({ blockKeys: [1, 2] as never })],
+    ['pins of more than the prompt', 'kv-blocks-invalid', pins({ tokenCount: 3 })],
+    ['pins of no number', 'kv-blocks-invalid', pins({ tokenCount: NaN })],
+    ['pins of less than nothing', 'kv-blocks-invalid', pins({ kvBytes: -5 })],
+    ['pins that cannot be released', 'kv-blocks-invalid', pins({ release: 5 as never })],
+    ['blocks of text', 'kv-blocks-invalid', kvBlocks({ get: () => 'abc' as never })],
+    ['pinned blocks that are gone', 'kv-blocks-invalid', kvBlocks({ get: () => undefined })],
+    [
+      'blocks that throw',
+      'kv-blocks-invalid',
+      kvBlocks({
+        get: () => {
+          throw unreadable
+        },
+      }),
+    ],
     ['no metrics', 'metrics-invalid', metrics(undefined)],
     ['a promise of metrics', 'metrics-invalid', metrics(Promise.resolve([]))],
     ['a metric that is none', 'metrics-invalid', metrics([null])],
@@ -227,7 +256,8 @@ describe('runConformance - other ways to break a rule', () => {
     expect(await rulesBrokenBy(throwsAfterToken(typed))).toEqual(['stream-error'])
   })
 
-  it('the engine on which they are based - passes', async () => {
+  it('the engines on which they are based - pass', async () => {
+    expect(await rulesBrokenBy(kvBlocks({}))).toEqual([])
     expect(await rulesBrokenBy({ make: (clock) => new SoundEngine(clock) })).toEqual([])
   })
 })

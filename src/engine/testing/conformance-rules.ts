@@ -42,6 +42,8 @@ export const CONFORMANCE_RULES = {
   'kv-event-removed-unknown': 'Only stored blocks may be removed.',
   'load-report-invalid':
     'Load reports must have integers, and not more active blocks than blocks in total.',
+  'kv-blocks-invalid':
+    '`kvBlocks` must pin whole blocks from the first one on, with one key per block, and return the bytes of pinned blocks; `release` must be idempotent.',
   'metrics-failed': '`metrics` must not throw.',
   'metrics-invalid':
     '`metrics` must return a list of unique metrics, each with a valid name, help, kind and number; names of counters must end in `_total`.',

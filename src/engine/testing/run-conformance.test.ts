@@ -46,6 +46,7 @@ describe('runConformance - engines that follow the contract', () => {
       'seed',
       'embeddings',
       'health',
+      'kv-blocks',
       'metrics',
       'abort',
       'held',

@@ -33,6 +33,7 @@ import {
   checkQuiescence,
   checkStart,
 } from './life-checks.ts'
+import { checkKvBlocks } from './kv-blocks-check.ts'
 import { checkMetrics } from './metrics-check.ts'
 import { checkMixed } from './mixed-check.ts'
 import { ObserverCheck } from './observer-checks.ts'
@@ -57,6 +58,7 @@ const CHECKS: readonly Check[] = [
   ['embeddings', checkEmbeddings],
   ['errors', checkErrors, ['single']],
   ['health', checkHealth, ['single']],
+  ['kv-blocks', checkKvBlocks, ['single']],
   ['metrics', checkMetrics, ['single']],
   ['stop-before-first', checkStopBeforeFirst, ['single']],
   ['stop-in-middle', checkStopInMiddle, ['stop-before-first']],

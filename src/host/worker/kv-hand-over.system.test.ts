@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { BatonError, randomInt, seededRandom, workerIdOf } from '../../base/index.ts'
+import type { KvPin } from '../../engine/index.ts'
 import type { GenerateRequest, KvOffer } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
 import { RecordedReply } from '../../../test/worker/recorded-reply.ts'
@@ -13,6 +14,7 @@ import {
   BLOCK_TOKENS,
   BYTES_PER_TOKEN,
   BlockEngine,
+  breakingBlocks,
   breakingPins,
   decodeOf,
   heldBytesOf,
@@ -111,6 +113,41 @@ describe('KV transfer - two workers over sockets', () => {
     for (const { events } of [from, to]) {
       expect(only(events, 'engine-fault')[0]?.error.message).toContain('release broke')
     }
+  })
+
+  it.each<[string, Partial<KvPin>]>([
+    ['keys that are no list of u32', { blockKeys: [1, 2] as never }],
+    ['half a key', { blockKeys: new Uint32Array(9) }],
+    ['a negative size', { kvBytes: -1 }],
+    ['more tokens than the prompt', { tokenCount: 1e9 }],
+  ])('an engine whose pins have %s - that request ends, nothing is offered', async (_, change) => {
+    const release = vi.fn()
+    const pin = { tokenCount: 17, blockKeys: new Uint32Array(10), kvBytes: 17, release, ...change }
+    const from = await startWorker(breakingBlocks({ pin: () => pin }), 'prefill')
+    const reply = await serve(from, requestOf('a', 18))
+    expect(reply.failure?.code).toBe('backend.contract_violation')
+    expect(reply.failure?.message).toContain('kv-blocks-invalid')
+    expect(release).toHaveBeenCalledOnce()
+    expect(from.hosted.worker.health()).toMatchObject({ openOffers: 0, inFlight: 0 })
+  })
+
+  it.each<[string, () => Uint8Array]>([
+    ['are no bytes', () => 'abc' as never],
+    [
+      'throw',
+      () => {
+        throw new TypeError('read broke')
+      },
+    ],
+  ])('an engine whose blocks %s - the prompt is computed again', async (_, get) => {
+    const from = await startWorker(breakingBlocks({ get }), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode', { kvFailure: 'recompute' })
+    const request = requestOf('a', 18)
+    const reply = await serve(to, decodeOf(request, await prefill(from, request)))
+    expect(reply.terminal?.finish).toBe('length')
+    expect(only(to.events, 'kv-recomputed')).toHaveLength(1)
+    expect(only(from.events, 'engine-fault')[0]?.error.message).toContain('kv-blocks-invalid')
+    await until('released', () => from.hosted.worker.health().openOffers === 0)
   })
 
   it('a decode worker that cannot be reached - the router releases the offer at once', async () => {

@@ -52,6 +52,7 @@ describe('TcpRequestPlane - a foreign worker', () => {
     ['logprobs of nothing', { tokenIds: [5], logprobs: [null] }, 'logprobs-mismatch'],
     ['prompt logprobs of nothing', { tokenIds: [], promptLogprobs: 7 }, 'prompt-logprobs-invalid'],
     ['a hand-over of nothing', { tokenIds: [], prefillResult: 7 }, 'payload-invalid'],
+    ['an offer that is none', { tokenIds: [], prefillResult: { kvOffer: {} } }, 'payload-invalid'],
     ['a stop reason that is none', { tokenIds: [], stopReason: [] }, 'payload-invalid'],
   ])('%s - ends its own request with the violated rule', async (_name, chunk, rule) => {
     const { worker, send, disconnects } = await connected()
