@@ -38,7 +38,10 @@ export function checkedBlocks(
   const get = (low: number, high: number): Uint8Array | undefined => {
     try {
       const bytes: unknown = source.get(low, high)
-      return bytes === undefined || bytes instanceof Uint8Array ? bytes : report('no Uint8Array')
+      if (bytes === undefined) return undefined
+      if (!(bytes instanceof Uint8Array)) return report('no Uint8Array')
+      // Memory that was transferred to another thread has no bytes, either.
+      return bytes.length > 0 ? bytes : report('a block without bytes')
     } catch (thrown) {
       return report(BatonError.from(thrown).message)
     }

@@ -178,6 +178,7 @@ describe('runConformance - other ways to break a rule', () => {
     ['pins of less than nothing', 'kv-blocks-invalid', pins({ kvBytes: -5 })],
     ['pins that cannot be released', 'kv-blocks-invalid', pins({ release: 5 as never })],
     ['blocks of text', 'kv-blocks-invalid', kvBlocks({ get: () => 'abc' as never })],
+    ['blocks without bytes', 'kv-blocks-invalid', kvBlocks({ get: () => new Uint8Array() })],
     ['pinned blocks that are gone', 'kv-blocks-invalid', kvBlocks({ get: () => undefined })],
     [
       'blocks that throw',

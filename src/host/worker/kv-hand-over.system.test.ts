@@ -29,6 +29,12 @@ const MODEL = fileURLToPath(
   new URL('../../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
 
+function transferred(): Uint8Array {
+  const bytes = new Uint8Array(32)
+  structuredClone(bytes, { transfer: [bytes.buffer] })
+  return bytes
+}
+
 describe('KV transfer - two workers over sockets', () => {
   it('a prompt - is computed once, pulled, and released after the acknowledgement', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
@@ -133,6 +139,7 @@ describe('KV transfer - two workers over sockets', () => {
 
   it.each<[string, () => Uint8Array]>([
     ['are no bytes', () => 'abc' as never],
+    ['were transferred to another thread', transferred],
     [
       'throw',
       () => {
