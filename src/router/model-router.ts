@@ -40,6 +40,8 @@ export interface ModelRouterOptions {
 export interface ModelRouter {
   readonly service: RequestService
   readonly fleet: FleetObserver
+  /** True while requests wait in a queue, or for the prefill worker that computes their prompt. */
+  hasWaiting(): boolean
   /** Some worker can serve a request; with `enforceDisaggregation` a prefill worker is required as well. */
   canServeRequests(): boolean
   /**
@@ -117,6 +119,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
   return {
     service,
     fleet: new FleetSplit(prefill.router, decode.router),
+    hasWaiting: () => prefill.hasWaiting || decode.hasWaiting,
     canServeRequests: () => service.canServeRequests(),
     refusalAtOnce: (routing) => service.refusalAtOnce(routing),
     goalsOf: ({ goals, policyClass }) =>

@@ -146,6 +146,9 @@ export class ScriptedFrontend {
   readonly decisions = new Map<string, readonly DecisionRecord[]>()
   script: Script
 
+  /** Requests wait in the router. */
+  hasWaiting = false
+
   /** Events of the router before it sends anything. */
   refusal: BatonError | null = null
 
@@ -227,6 +230,7 @@ export class ScriptedFrontend {
     return {
       service,
       fleet: { workerJoined() {}, workerLeft() {}, kvEvents() {}, load() {} },
+      hasWaiting: () => this.hasWaiting,
       canServeRequests,
       refusalAtOnce: () => this.refusal,
       goalsOf: ({ goals }) => goals,

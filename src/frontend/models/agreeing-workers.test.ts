@@ -6,6 +6,8 @@ import type { Random } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 
 const FORGET_MS = 500
+/** Workers that serve no longer are told after two looks at what waits for them. */
+const TOLD_MS = 2_000
 const OTHER = { ...AGREED, tokenizer: 't2', checksum: 'sum2' }
 
 const good = (id: number): WorkerCard => cardOf(id)
@@ -72,6 +74,7 @@ describe('ModelRegistry - which workers serve when not all agree', () => {
     expect(serving(fleet)).toEqual([1])
     await fleet.pass(FORGET_MS)
     expect(serving(fleet)).toEqual([2, 3])
+    await fleet.pass(TOLD_MS)
     expect(fleet.news.at(-1)).toBe('refused 1 tokenizer')
   })
 

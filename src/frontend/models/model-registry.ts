@@ -6,17 +6,17 @@
  * becomes a version of its own if it has a weight; otherwise it is refused until those that it differs from
  * have left or are outnumbered (`agreeing-workers.ts`). A model without workers is forgotten after a time.
  */
-import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
+import type { BatonError, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import type { FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
-import type { ModelText } from '../../text/index.ts'
+import type { FleetObserver, PeerNews } from '../../router/index.ts'
 import { DiscoveryState } from './discovery-state.ts'
 import { decisionsOf } from './found-decisions.ts'
 import type { FoundDecisions } from './found-decisions.ts'
 import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { FleetNotes } from './fleet-notes.ts'
+import { LeavingModels } from './leaving-models.ts'
 import { noModelYet, unknownModel } from './model-errors.ts'
 import { versionOf } from './model-family.ts'
 import type { ModelFamily } from './model-family.ts'
@@ -24,37 +24,20 @@ import { ModelNames } from './model-names.ts'
 import type { NameConflict } from './model-names.ts'
 import { ParkedWorkers } from './parked-workers.ts'
 import { isPassedThrough } from './passed-through.ts'
+import type { ModelRegistryOptions, VersionWish } from './registry-options.ts'
 import { shareOf } from './session-share.ts'
 import { ServedModel } from './served-model.ts'
 import { WorkerLinks } from './worker-links.ts'
 
-interface ModelRegistryOptions {
-  readonly clock: Clock
-  readonly random: Random
-  readonly createRouter: (model: string, version: string) => ModelRouter
-  readonly loadText: (card: WorkerCard) => Promise<ModelText>
-  readonly reportsLinks?: boolean
-  readonly modelForgetMs: number
-  readonly fleetObserver?: FleetNewsObserver
-  /** `always`: requests are forwarded unchanged, also when no tokenizer can be loaded. */
-  readonly forwarding?: { readonly always: boolean }
-}
-
 /** Limit for the names of models, including those that only other frontends have announced. */
 const NAMED_MAX = 1_024
-
-/** What determines the version of a request besides the weights. */
-interface VersionWish {
-  readonly sessionId?: string | undefined
-  /** The request is pinned to this worker. */
-  readonly workerId?: WorkerId | undefined
-}
 
 export class ModelRegistry implements FleetObserver {
   readonly #options: ModelRegistryOptions
   readonly #links: WorkerLinks
   readonly #observer: FleetNewsObserver
   readonly #names: ModelNames
+  readonly #leaving: LeavingModels
   /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly discovery: DiscoveryState
@@ -69,6 +52,11 @@ export class ModelRegistry implements FleetObserver {
     this.#links = new WorkerLinks(options.reportsLinks === true)
     this.#observer = options.fleetObserver ?? (() => undefined)
     this.#names = new ModelNames(options.clock, options.modelForgetMs)
+    this.#leaving = new LeavingModels({
+      clock: options.clock,
+      mainOf: (name) => this.#names.own(name)?.main,
+      onReleased: (workerId) => this.#tellRefused(workerId),
+    })
     this.parked = new ParkedWorkers()
     this.discovery = new DiscoveryState(options.clock)
   }
@@ -91,6 +79,7 @@ export class ModelRegistry implements FleetObserver {
       fitting ?? (outdated ? this.#replace(outdated, card) : this.#versionFor(family, card))
     if (before !== undefined && before !== model) this.#leaveVersion(before, workerId)
     this.#ofWorker.set(workerId, model)
+    this.#leaving.workerJoined(card)
     this.#admit(model, card, before === undefined)
     for (const { name: taken, owner, other } of this.#names.newConflicts()) {
       this.#observer({ kind: 'nameTaken', model: other, name: taken, owner })
@@ -102,6 +91,7 @@ export class ModelRegistry implements FleetObserver {
   workerLeft(workerId: WorkerId, reason: string): void {
     this.#links.forgetFault(workerId)
     this.firstPicture.settled(workerId)
+    this.#leaving.workerLeft(workerId, reason)
     const model = this.#ofWorker.get(workerId)
     if (model === undefined) return
     this.#ofWorker.delete(workerId)
@@ -128,6 +118,7 @@ export class ModelRegistry implements FleetObserver {
    */
   workerReachable(workerId: WorkerId, clockOffsetMs = 0): void {
     this.#links.up(workerId, clockOffsetMs)
+    this.#leaving.workerReachable(workerId)
     const model = this.#ofWorker.get(workerId)
     const card = model?.cardOf(workerId)
     if (model === undefined || card === undefined) return
@@ -140,6 +131,7 @@ export class ModelRegistry implements FleetObserver {
     const model = this.#ofWorker.get(workerId)
     const isNews = this.#links.down(workerId, model === undefined ? null : fault)
     if (model !== undefined && isNews) {
+      this.#leaving.workerUnreachable(workerId, fault.message)
       model.router.fleet.workerLeft(workerId, fault.message)
       if (model.cardOf(workerId) !== undefined) {
         this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
@@ -171,6 +163,7 @@ export class ModelRegistry implements FleetObserver {
 
   load: FleetObserver['load'] = (workerId, report) => {
     this.#ofWorker.get(workerId)?.router.fleet.load(workerId, report)
+    this.#leaving.load(workerId, report)
   }
 
   /** Applies a message of another frontend about a model; ignored for a model that is not served here. */
@@ -243,8 +236,9 @@ export class ModelRegistry implements FleetObserver {
     const several = family.versions.length > 1
     const draw = !several ? 0 : sessionId === undefined ? this.#random() : shareOf(sessionId)
     const asked = several && workerId !== undefined ? this.#ofWorker.get(workerId) : undefined
-    const model =
+    const picked =
       asked?.name === family.name ? asked : (family.pick(draw, name) ?? this.known(name))
+    const model = this.#leaving.insteadOf(picked)
     if (!model.isReady) throw model.notReady()
     return model
   }
@@ -257,11 +251,12 @@ export class ModelRegistry implements FleetObserver {
   }
 
   decisionsOf(requestId: string): FoundDecisions | null {
-    return decisionsOf(this.models, requestId)
+    return decisionsOf([...this.models, ...this.#leaving.models], requestId)
   }
 
   close(): void {
     for (const model of this.models) model.close()
+    this.#leaving.close()
   }
 
   #family(name: string | undefined): ModelFamily {
@@ -286,6 +281,7 @@ export class ModelRegistry implements FleetObserver {
 
   /** The worker belongs to another version now. */
   #leaveVersion(before: ServedModel, workerId: WorkerId): void {
+    if (this.#leaving.has(before)) return
     before.leave(workerId)
     before.router.fleet.workerLeft(workerId, 'belongs to another version now')
     if (!this.#familyOf(before).versions.includes(before)) return
@@ -299,12 +295,21 @@ export class ModelRegistry implements FleetObserver {
       this.#names.release(workerId)
       model.router.fleet.workerLeft(workerId, 'differs from the workers that serve')
       this.firstPicture.settled(workerId)
-      this.#observer({ kind: 'workerRefused', card, model: model.name, differences })
+      this.#tellRefused(workerId)
       return
     }
+    this.#links.admitted(workerId)
     this.#names.claim(card, this.#familyOf(model))
     if (this.#links.isUp(workerId)) model.router.fleet.workerJoined(card)
     this.#observer({ kind: 'workerJoined', card, model: model.name, isNew })
+  }
+
+  /** Not as long as it may get requests: it is told, and its connection closed. */
+  #tellRefused(workerId: WorkerId): void {
+    const model = this.#ofWorker.get(workerId)
+    const refused = model?.refusedOf(workerId)
+    if (model === undefined || refused === undefined || this.#leaving.hasWorker(workerId)) return
+    this.#observer({ kind: 'workerRefused', ...refused, model: model.name })
   }
 
   #forgetLater(model: ServedModel): void {
@@ -342,6 +347,7 @@ export class ModelRegistry implements FleetObserver {
 
   #switch(model: ServedModel): void {
     const { choice } = model
+    model.switching?.cancel()
     model.switching = null
     if (choice === null) return
     const [first] = choice.cards
@@ -361,8 +367,8 @@ export class ModelRegistry implements FleetObserver {
   #replace(model: ServedModel, card: WorkerCard): ServedModel {
     const family = this.#familyOf(model)
     const next = this.#create(family, versionOf(card), model.isFurther)
-    model.close()
     family.replace(model, next)
+    this.#leaving.add(model)
     return next
   }
 

@@ -45,7 +45,7 @@ export class ServedModel {
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Serving and refused ones. */
   readonly #byFacts = new WorkersByFacts()
-  /** Runs while the model has no worker. */
+  /** Runs while the model has no worker, or while it leaves (`leaving-models.ts`). */
   forgetting: Timer | null = null
   /** Runs while other workers should serve. */
   switching: Timer | null = null
@@ -206,6 +206,10 @@ export class ServedModel {
     return this.#cards.get(workerId)
   }
 
+  refusedOf(workerId: WorkerId): RefusedWorker | undefined {
+    return this.#refused.get(workerId)
+  }
+
   /** Workers that requests can be sent to now. */
   get reachable(): readonly WorkerCard[] {
     return this.cards.filter(({ workerId }) => this.#links.isUp(workerId))
@@ -225,9 +229,13 @@ export class ServedModel {
 
   /** Ends the requests that wait in its router. */
   close(): void {
+    this.stopTimers()
+    this.router.close()
+  }
+
+  stopTimers(): void {
     this.forgetting?.cancel()
     this.switching?.cancel()
-    this.router.close()
   }
 
   get isReady(): boolean {

@@ -54,6 +54,11 @@ export class WorkerLinks {
     return wasUp || before?.message !== fault?.message
   }
 
+  /** It is connected to from now on. The connection over which it was told that it is refused says nothing any more. */
+  admitted(workerId: WorkerId): void {
+    if (this.#faults.get(workerId)?.code === 'backend.worker_differs') this.#faults.delete(workerId)
+  }
+
   /** The worker has left; its connection may last longer. */
   forgetFault(workerId: WorkerId): void {
     this.#faults.delete(workerId)

@@ -129,6 +129,11 @@ export class WorkerRouter implements RequestService {
     return this.#admission.waiting.promptTokens
   }
 
+  /** True while requests are queued here, or sent from here and followed by a decode leg. */
+  get hasWaiting(): boolean {
+    return this.#admission.waiting.requests > 0 || this.router.capacity.underWay.count > 0
+  }
+
   status(): PoolStatus {
     return this.router.status(this.#admission.waiting)
   }
