@@ -12,7 +12,7 @@ import { fieldsSchema } from '../fields/record-schema.ts'
 
 const textBlock = z.looseObject({
   type: z.literal('text', {
-    error: ({ input }) => `content block type "${String(input)}" is not supported`,
+    error: ({ input }) => unsupported(input),
   }),
   text: z.string(),
 })
@@ -38,11 +38,13 @@ const block = z.discriminatedUnion(
       is_error: z.boolean().optional(),
     }),
   ],
-  { error: ({ input }) => `content block type "${typeOf(input)}" is not supported` },
+  { error: ({ input }) => unsupported(isRecord(input) ? input['type'] : typeof input) },
 )
 
-function typeOf(input: unknown): string {
-  return isRecord(input) ? String(input['type']) : typeof input
+function unsupported(type: unknown): string {
+  return typeof type === 'string'
+    ? `content block type "${type}" is not supported`
+    : 'a content block must have a `type`'
 }
 
 type Block = z.infer<typeof block>

@@ -1,5 +1,5 @@
 /** The property names of an object schema: what a named property has to be. */
-import { listOf } from './json-schema-list.ts'
+import { requiredOf } from './json-schema-list.ts'
 import { isValidLiteral } from './json-schema-literal.ts'
 import { schemaOfName } from './json-schema-merge.ts'
 import { isSchema } from './json-schema-types.ts'
@@ -19,7 +19,7 @@ export function propertiesOf(
   context: SchemaContext,
 ): ReadonlyMap<string, unknown> {
   const defined = isSchema(schema['properties']) ? Object.keys(schema['properties']) : []
-  const required = listOf(schema['required'] ?? [], 'required').map(String)
+  const required = requiredOf(schema)
   context.spend(NAME_STEPS * (defined.length + required.length))
   return new Map(
     [...new Set([...defined, ...required])].map((name) => [

@@ -6,10 +6,12 @@ const LENGTH_MAX = 10_000
 
 /** Throws `request.invalid_argument`. A reference to another document or to an anchor is dropped. */
 export function resolvePointer(root: unknown, pointer: unknown, drop: DropKeyword): unknown {
-  if (typeof pointer === 'string' && pointer.length > LENGTH_MAX)
+  if (typeof pointer !== 'string')
+    throw invalidSchema("'$ref' is not a JSON pointer into the schema")
+  if (pointer.length > LENGTH_MAX)
     throw invalidSchema(`'$ref' of more than ${LENGTH_MAX} characters`)
-  if (typeof pointer !== 'string' || /%(?![0-9a-fA-F]{2})/.test(pointer))
-    throw invalidSchema(`'${String(pointer)}' is not a JSON pointer into the schema`)
+  if (/%(?![0-9a-fA-F]{2})/.test(pointer))
+    throw invalidSchema(`'${pointer}' is not a JSON pointer into the schema`)
   if (!/^#(\/|$)/.test(pointer)) {
     drop('$ref', `'$ref' to '${pointer}', which is not a JSON pointer into the schema`)
     return true

@@ -35,7 +35,7 @@ export class SchemaFlattener {
       Object.entries(rest).filter(([keyword]) => ENFORCED.has(keyword) && !isStore(keyword)),
     )
     if ('$ref' in schema && typeof schema['$ref'] !== 'string')
-      throw invalidSchema(`'${String(schema['$ref'])}' is not a JSON pointer into the schema`)
+      throw invalidSchema("'$ref' is not a JSON pointer into the schema")
     const parts = allOf === undefined ? [] : listOf(allOf, 'allOf')
     if (parts.length === 0 && (schema['$ref'] === undefined || Object.keys(schema).length === 1))
       return schema

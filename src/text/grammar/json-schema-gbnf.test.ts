@@ -43,6 +43,41 @@ const cat = {
 }
 const dog = { type: 'object', properties: { kind: { const: 'dog' } }, required: ['kind'] }
 
+/** Has every keyword. */
+const EVERYTHING: Schema = {
+  $defs: { node },
+  type: ['object', 'array', 'string', 'integer', 'null'],
+  properties: {
+    a: { $ref: '#/$defs/node' },
+    b: { type: 'string', pattern: '^a+$', minLength: 1, maxLength: 3, format: 'date' },
+    c: { type: 'integer', minimum: 1, maximum: 9, exclusiveMinimum: 0, multipleOf: 2 },
+    d: { type: 'array', items: { const: 1 }, prefixItems: [{}], minItems: 1, maxItems: 2 },
+    e: { oneOf: [cat, dog] },
+    f: { anyOf: [{ enum: ['x', 2] }, { allOf: [cat, { required: ['lives'] }] }] },
+  },
+  patternProperties: { '^x': { type: 'null' } },
+  propertyNames: { maxLength: 9 },
+  required: ['a', 'g'],
+  additionalProperties: { type: 'boolean' },
+  minProperties: 1,
+  maxProperties: 9,
+}
+
+/** The paths of all values within a value. */
+function placesIn(value: unknown): string[][] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, inner]) => [
+    [key],
+    ...placesIn(inner).map((place) => [key, ...place]),
+  ])
+}
+
+function setAt(holder: unknown, [key = '', ...rest]: readonly string[], value: unknown): void {
+  const record = holder as Record<string, unknown>
+  if (rest.length === 0) record[key] = value
+  else setAt(record[key], rest, value)
+}
+
 /** Schema, values that its grammar must be able to write, values that it must not. */
 const ROWS: readonly (readonly [Schema, readonly unknown[], readonly unknown[]])[] = [
   [
@@ -273,6 +308,9 @@ describe('JSON schema to grammar', () => {
     [{ $ref: '#/$defs/none' }, 'is not defined'],
     [{ $ref: 3 }, 'not a JSON pointer'],
     [{ $ref: '#/%ff' }, 'not a JSON pointer'],
+    [{ type: 'object', properties: { a: {} }, required: ['a', 5] }, "'required' must be"],
+    [{ type: 'object', required: [null] }, "'required' must be"],
+    [{ allOf: [{ required: [{}] }, { type: 'object' }] }, "'required' must be"],
     [{ $ref: '#' }, 'refers to itself'],
     [
       { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
@@ -308,6 +346,16 @@ describe('JSON schema to grammar', () => {
     expect(refusal(schema)).toContain('request.invalid_argument')
     expect(refusal(schema)).toContain(why)
   })
+
+  it.each(placesIn(EVERYTHING).map((place) => [place] as const))(
+    '%j - an object that has no text in its place is accepted or refused',
+    (place) => {
+      const schema = structuredClone(EVERYTHING)
+      // `String` throws a TypeError for it.
+      setAt(schema, place, { toString: 1, valueOf: 2 })
+      expect(refusal(schema)).toMatch(/^accepted|^request\./)
+    },
+  )
 
   it('an error in a nested schema - names the location', () => {
     const schema = {

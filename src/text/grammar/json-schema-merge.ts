@@ -4,7 +4,7 @@
  */
 import { invalidSchema } from '../gbnf/grammar-refusal.ts'
 import { mergeItems } from './json-schema-items.ts'
-import { listOf } from './json-schema-list.ts'
+import { listOf, requiredOf } from './json-schema-list.ts'
 import { isDescribing, isNever, isStore } from './json-schema-keywords.ts'
 import { commonTypes, isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
@@ -88,7 +88,7 @@ function mergeNames(
     COMPLETE.add(complete)
     all['properties'] = complete
   }
-  const required = [left, right].flatMap((schema) => listOf(schema['required'] ?? [], 'required'))
+  const required = [left, right].flatMap(requiredOf)
   if (required.length > 0) all['required'] = [...new Set(required)]
   const patterns = patternsOfBoth(left, right, context)
   if (patterns.length > 0) all['patternProperties'] = Object.fromEntries(patterns)
@@ -98,7 +98,7 @@ function mergeNames(
   )
   if (rests.length > 0)
     all['additionalProperties'] = rests.reduce((one, other) => merged(one, other, context))
-  return !required.some((name) => isNever(properties.get(String(name))))
+  return !required.some((name) => isNever(properties.get(name)))
 }
 
 /** Names that match a pattern of one schema only are additional ones for the other. */

@@ -2,6 +2,7 @@
  * Whether two JSON schemas can have a common value. `oneOf` requires that exactly one option is valid, which a
  * grammar can guarantee only if no value fits two of them.
  */
+import { requiredOf } from './json-schema-list.ts'
 import { commonTypes, isSchema, typesOf } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import type { SchemaContext } from './schema-context.ts'
@@ -98,11 +99,6 @@ function areDisjointObjects(
       return isInBoth && own !== undefined && areDisjoint(own, others, resolve, context, depth + 1)
     }),
   )
-}
-
-function requiredOf(schema: Schema): readonly string[] {
-  const { required } = schema
-  return Array.isArray(required) ? required.map(String) : []
 }
 
 function propertyOf(schema: Schema, key: string): unknown {

@@ -11,7 +11,7 @@ import { resolvePointer } from './json-pointer.ts'
 import { SchemaFlattener } from './json-schema-flat.ts'
 import { itemsOf } from './json-schema-items.ts'
 import { isNever } from './json-schema-keywords.ts'
-import { listOf } from './json-schema-list.ts'
+import { listOf, requiredOf } from './json-schema-list.ts'
 import { isValidLiteral } from './json-schema-literal.ts'
 import { merged } from './json-schema-merge.ts'
 import { overlapOf } from './json-schema-overlap.ts'
@@ -185,7 +185,7 @@ export class SchemaWriter {
     const names = this.#flatNames(schema['propertyNames'] ?? true)
     const properties = propertiesOf(schema, names, this.#context)
     if (properties.size === 0) return this.#map(schema, names)
-    const required = new Set(listOf(schema['required'] ?? [], 'required').map(String))
+    const required = new Set(requiredOf(schema))
     // From the last property to the first: the rules are numbered and failures are reported in this order.
     const pairs: Pair[] = []
     for (const [key, property] of [...properties].toReversed()) {

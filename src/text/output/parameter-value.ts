@@ -91,9 +91,12 @@ export function childSchema(
   return found.find((child) => child !== undefined)
 }
 
-/** Treats `integer` as `number`. */
+/** Treats `integer` as `number`, and leaves out what is no name of a type. */
 function named(types: readonly unknown[]): ParameterTypes {
-  return new Set(types.map((type) => (type === 'integer' ? 'number' : String(type))))
+  const names = types.filter((type) => typeof type === 'string')
+  return names.length === 0
+    ? ANY
+    : new Set(names.map((type) => (type === 'integer' ? 'number' : type)))
 }
 
 function definitionOf(reference: string, root: unknown): unknown {
