@@ -214,6 +214,9 @@ describe('status', () => {
     ])
     const missing = await it_.get('/v1/models/other')
     expect([missing.status, missing.json.error.code]).toEqual([404, 'model_not_found'])
+    const long = await it_.post('/tokenize', { model: 'm'.repeat(100_000), prompt: 'a' })
+    expect(long.status).toBe(404)
+    expect(long.body.length).toBeLessThan(1000)
   })
 
   it('health - worker ids are integers with all digits', async () => {

@@ -3,8 +3,12 @@
  */
 import { BatonError } from '../../base/index.ts'
 
+/** A name may be as long as the body may be; the whole is of no use to the client. */
+const SHOWN_MAX = 256
+
 export function unknownModel(name: string): BatonError {
-  return new BatonError('request.not_found', `The model \`${name}\` does not exist.`, {
+  const shown = name.length <= SHOWN_MAX ? name : `${name.slice(0, SHOWN_MAX)}…`
+  return new BatonError('request.not_found', `The model \`${shown}\` does not exist.`, {
     data: { param: 'model', clientCode: 'model_not_found' },
   })
 }

@@ -16,6 +16,8 @@ const TOOLS = [
         note: { anyOf: [{ type: 'string' }, { type: 'null' }] },
         label: { type: ['string', 'integer'] },
         mode: { $ref: '#/$defs/mode' },
+        // `String()` of the first throws.
+        odd: { type: [{ toString: 1 }, 'string'] },
       },
       $defs: { mode: { enum: ['1', '2'] } },
     },
@@ -60,6 +62,12 @@ describe('qwen3_coder as written by models', () => {
       '<tool_call><function=plan>\n<parameter=note>\n123\n</parameter>\n<parameter=mode>\n1\n</parameter>\n</function></tool_call>',
       '',
       [['plan', '{"note":"123","mode":"1"}']],
+    ],
+    [
+      'a type that is not a text names none',
+      '<tool_call><function=plan>\n<parameter=odd>\n12\n</parameter>\n</function></tool_call>',
+      '',
+      [['plan', '{"odd":"12"}']],
     ],
     [
       'what may be a text or nothing - null is nothing, a number where one may stand is one',
