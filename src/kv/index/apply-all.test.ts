@@ -44,10 +44,17 @@ function filled(): EventPrefixIndex {
   for (let chain = 0; chain < LONG_CHAINS; chain++) {
     const first = LOOSE + chain * LONG_BLOCKS
     index.apply(chain % HOLDERS, stored(first, LONG_BLOCKS))
-    // A removal from the middle has to be searched for, which makes the holder's runs dense.
+    // A parent in the middle has to be searched for, which makes the holder's runs dense.
+    index.apply(chain % HOLDERS, stored(first + 180, 1, true))
     index.apply(chain % HOLDERS, removed(first + 180, 1))
   }
   return index
+}
+
+/** Not memory, nor blocks without a holder: both depend on when removals are made. */
+function counts(index: EventPrefixIndex): number[] {
+  const { entries, givenUp, refused } = index.stats()
+  return [entries, givenUp, refused]
 }
 
 /** A stretch of one chain; its parent is the block before it, if any. */
@@ -113,7 +120,7 @@ describe('EventPrefixIndex.applyAll', () => {
           // Nothing waits in this index.
           single.stats()
           expect(waiting.apply(holder, each)).toBe(outcome)
-          if (then === 'stats') expect(waiting.stats()).toEqual(single.stats())
+          if (then === 'stats') expect(counts(waiting)).toEqual(counts(single))
           else if (then === 'all') {
             const refused = waiting.applyAll(0, [each])
             expect(refused).toBe(single.apply(0, each) === 'applied' ? 0 : 1)
@@ -124,7 +131,7 @@ describe('EventPrefixIndex.applyAll', () => {
             expect(a.device).toEqual(b.device)
           }
         }
-        expect(waiting.stats()).toEqual(single.stats())
+        expect(counts(waiting)).toEqual(counts(single))
         checkRuns(waiting.device)
       }),
       { numRuns: 10 },

@@ -123,29 +123,22 @@ export class EventPrefixIndex implements PrefixIndex {
     const { hashes, tier } = event
     if (hashes.length !== 2 || tier !== 'device') return false
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
-    this.#waiting.add(holder, hashes[0] as number, hashes[1] as number)
+    const low = hashes[0] as number
+    const high = hashes[1] as number
+    if (this.#names.count === 0 && this.#device.defer(holder, low | 0, high | 0)) return true
+    this.#waiting.add(holder, low, high)
     if (this.#waiting.isFull) this.#settle()
     return true
   }
 
   /** Applies the removals that wait. */
   #settle(): void {
-    const { count, holders, hashes, pairs } = this.#waiting
+    const { count, holders, hashes } = this.#waiting
     if (count === 0) return
+    this.#waiting.clear()
     // Names first, so that the reads of all rows overlap, too.
     if (this.#names.count > 0) this.#names.takeEach(holders, hashes, 0, count, TIER_BIT.device)
-    const device = this.#device
-    const scansBefore = device.scans
-    // Not in `removeLoose`, which is called for each block.
-    device.release.tend()
-    if (count > 1) device.lookAhead.touch(hashes, 0, count)
-    for (let i = 0; i < count; i++) {
-      const holder = holders[i] as number
-      const low = (hashes[2 * i] as number) | 0
-      if (device.removeLoose(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
-      device.remove(holder, pairs[i] as Uint32Array, false)
-    }
-    this.#waiting.clear(device.scans > scansBefore)
+    this.#device.removeEach(holders, hashes, count)
   }
 
   /**
@@ -226,6 +219,7 @@ export class EventPrefixIndex implements PrefixIndex {
   stats(): PrefixIndexStats {
     this.#settle()
     const tiers = this.#tiers
+    for (const tier of tiers) tier.settle()
     const sum = (figure: (tier: RunIndex) => number): number =>
       tiers.reduce((total, tier) => total + figure(tier), 0)
     return {

@@ -3,7 +3,7 @@ import { workerIdOf } from '../../base/index.ts'
 import { chainSequence } from '../hash/block-hash.ts'
 import { EventPrefixIndex } from './event-prefix-index.ts'
 import { HolderTable } from './holder-table.ts'
-import type { KvTier } from '../events/kv-event.ts'
+import type { KvEvent, KvTier } from '../events/kv-event.ts'
 import { NaivePrefixIndex } from '../prefix/naive-prefix-index.ts'
 import type { ApplyOutcome, PrefixIndex } from '../prefix/prefix-index.ts'
 import { PrefixMatches } from '../prefix/prefix-matches.ts'
@@ -195,14 +195,16 @@ describe('EventPrefixIndex', () => {
     const c = new Chain(index, 100)
     c.store(0, 0, 100)
     expect(c.remove(0, 50, 100)).toBe('applied')
-    expect(index.device.scans, 'the event names an end of what is held').toBe(0)
-    expect(c.remove(0, 20, 30)).toBe('applied')
+    expect(c.store(0, 50, 60)).toBe('applied')
+    expect(index.device.scans, 'the events name an end of what is held').toBe(0)
+    expect(c.store(0, 20, 30)).toBe('applied')
     expect(index.device.scans).toBe(1)
-    expect(c.remove(0, 19, 20)).toBe('applied')
-    expect(c.remove(0, 49, 50)).toBe('applied')
-    expect(index.device.scans, 'ends of what is held').toBe(1)
-    expect(c.remove(1, 3, 4)).toBe('applied')
+    expect(c.store(0, 20, 30)).toBe('applied')
+    expect(index.device.scans, 'anchored').toBe(1)
+    expect(c.store(1, 3, 4)).toBe('parent-not-found')
     expect(index.device.scans, 'who holds nothing needs no search').toBe(1)
+    expect(c.remove(0, 40, 45)).toBe('applied')
+    expect(index.device.scans, 'removals are deferred instead').toBe(1)
   })
 
   it('anchors - many unknown hashes cost one lookup each', () => {
@@ -210,8 +212,15 @@ describe('EventPrefixIndex', () => {
     const c = new Chain(index, 300)
     c.store(0, 0, 300)
     for (let i = 0; i < 100; i++) {
-      const hashes = chain(5000 + i)
-      expect(index.apply(0, { kind: 'removed', hashes, tier: 'device' })).toBe('applied')
+      const [parent, hashes] = [[9000 + i, 1] as const, chain(5000 + i)]
+      const event: KvEvent = {
+        kind: 'stored',
+        parent: [...parent],
+        hashes,
+        localHashes: none,
+        tier: 'device',
+      }
+      expect(index.apply(0, event)).toBe('parent-not-found')
     }
     expect(index.device.scans, '16 blocks may be looked through for each stored one').toBe(16)
     checkRuns(index.device)
@@ -239,7 +248,7 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it("anchors - an event in any order scans the holder's blocks at most once, and not at all for ends of chains", () => {
+  it('anchors - an event in any order finds ends of chains by their anchors; the rest is deferred', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const all = Array.from({ length: 5 }, (_, c) => {
       const hashes = chain(...Array.from({ length: 60 }, (_, i) => 100 * c + i))
@@ -255,10 +264,11 @@ describe('EventPrefixIndex', () => {
       return index.apply(0, { kind: 'removed', hashes, tier: 'device' })
     }
     expect(evict(40, 20, 100)).toBe('applied')
-    expect(index.device.scans).toBe(0)
+    expect(index.device.parts.deferred.count).toBe(0)
     expect(evict(0, 40, 150)).toBe('applied')
-    expect(index.device.scans).toBe(1)
+    expect(index.device.scans).toBe(0)
     expect(index.stats().entries).toBe(50)
+    expect(index.device.parts.deferred.count).toBe(0)
     checkRuns(index.device)
     expect(evict(0, 40, 200)).toBe('applied')
     expect(index.stats().entries).toBe(0)

@@ -11,25 +11,16 @@ import { AHEAD_MAX } from '../loose/loose-table.ts'
 export class WaitingRemovals {
   readonly holders = new Int32Array(AHEAD_MAX)
   readonly hashes = new Uint32Array(2 * AHEAD_MAX)
-  /** By block: its part of `hashes`, because creating one takes as long as removing a block. */
-  readonly pairs = Array.from({ length: AHEAD_MAX }, (_, i) =>
-    this.hashes.subarray(2 * i, 2 * i + 2),
-  )
-  /** Number of blocks that wait, and that may. */
+  /** Number of blocks that wait. */
   count = 0
-  #countMax = 1
 
   get isFull(): boolean {
-    return this.count >= this.#countMax
+    return this.count === AHEAD_MAX
   }
 
-  /**
-   * The blocks have been removed. `isSearched`: some had to be searched for, which takes long, so that the next ones do
-   * not wait for each other.
-   */
-  clear(isSearched: boolean): void {
+  /** The blocks have been removed. */
+  clear(): void {
     this.count = 0
-    this.#countMax = isSearched ? 1 : Math.min(AHEAD_MAX, 2 * this.#countMax)
   }
 
   /** Adds a holder's block; there is space. */

@@ -67,6 +67,12 @@ export class LooseBlocks {
     return this.#owners.live
   }
 
+  /** Number of the holder's blocks. */
+  entriesOf(holder: number): number {
+    const number = this.#owners.numberOf(holder)
+    return number === 0 ? 0 : this.#owners.blocksOf(number)
+  }
+
   get bytes(): number {
     if (this.#table.count === 0) return 0
     return this.#table.bytes + this.#lists.bytes + this.#owners.bytes
@@ -167,13 +173,6 @@ export class LooseBlocks {
     this.#ages.gained(added)
     this.#owners.gained(number, added)
     return present
-  }
-
-  /** So many more blocks will soon be added, and at most so many; 0: nothing is known. */
-  expect(more: number, most: number): void {
-    const { count } = this.#table
-    if (more === 0) this.#table.expect(0, 0)
-    else this.#table.expect(count + more, count + most)
   }
 
   /** Adds an owner to the block found; returns the number of its owners. */

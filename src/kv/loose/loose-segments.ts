@@ -25,8 +25,6 @@ const FULL = 88
 const SPARSE = 32
 const UNITED = 72
 const TIDY = 40
-/** Segments for expected rows are made this much larger, because hashes are not spread evenly. */
-const MARGIN = 1.1
 /** The filter of a segment is rebuilt when this many times its rows have been added. */
 const STALE = 2
 const DEPTH_MAX = 16
@@ -63,12 +61,6 @@ export class LooseSegments {
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
-  /**
-   * Number of rows that the table will soon have, or 0, and that it may have at most: a segment that grows before is
-   * made as large as it will be then, and one that may be split is split while it is small.
-   */
-  expected = 0
-  expectedMost = 0
   readonly #free: number[] = []
   readonly #spare: Int32Array[] = []
   #bytes = 0
@@ -120,7 +112,7 @@ export class LooseSegments {
 
   /** Whether a segment is sparse enough to shrink. */
   isSparse(number: number): boolean {
-    return this.expected === 0 && (this.surplus[number] as number) <= 0
+    return (this.surplus[number] as number) <= 0
   }
 
   /** The opposite check after a mass removal: whether a segment is full enough to stay. */
@@ -152,19 +144,13 @@ export class LooseSegments {
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
     const last = lastSize(hash)
-    const share = MARGIN / 2 ** depth
-    const isTooLarge = buckets >= BUCKETS_LAST || share * this.expectedMost >= fullOf(last)
-    if (isTooLarge && depth < DEPTH_MAX) {
+    if (buckets >= BUCKETS_LAST && depth < DEPTH_MAX) {
       this.#split(number, hash, depth)
       return
     }
     let next = last >> DOUBLINGS
     // Sizes are halved with rounding down, so the next size is that of a segment halved fewer times.
-    for (
-      let left = DOUBLINGS;
-      next <= buckets || (left > 0 && share * this.expected >= fullOf(next));
-      left--
-    )
+    for (let left = DOUBLINGS; next <= buckets; left--)
       next = left > 0 ? last >> (left - 1) : 2 * next
     this.#replace([number], hash, depth, next)
   }

@@ -33,12 +33,6 @@ export class LooseTable {
     return this.#segments.bytes
   }
 
-  /** The table will soon have so many blocks (0: nothing is known), and at most so many: saves growing step by step. */
-  expect(blocks: number, most: number): void {
-    this.#segments.expected = blocks
-    this.#segments.expectedMost = most
-  }
-
   /** Removes everything and releases the memory. */
   clear(): void {
     this.#segments = new LooseSegments()

@@ -37,6 +37,11 @@ export class Tenancies {
     return this.#numbers.at(holder)
   }
 
+  /** Number of blocks that refer to a stay. */
+  blocksOf(number: number): number {
+    return this.#held.get(number)
+  }
+
   /** The stay number of a holder; a new stay begins if it has none. */
   enter(holder: number): number {
     this.#numbers.reserve(holder + 1)

@@ -150,8 +150,9 @@ export function runScript(script: Script, create: () => SuiteIndex): void {
       if (index.applyAll !== undefined && step.order % 7 < 3) applyAllTo(step.holder, events, at)
       else for (const event of events) applyTo(step.holder, event, at)
     }
-    const [a, b] = [index.stats(), oracle.stats()]
-    if (!isForgetful) {
+    // Not always, because it makes the removals that wait.
+    if (!isForgetful && step.order % 3 === 0) {
+      const [a, b] = [index.stats(), oracle.stats()]
       compare('entries, refused', [a.entries, a.refused], [b.entries, b.refused], at)
       if (a.blocks < b.blocks) throw new Error(`${at}: ${a.blocks} blocks kept of ${b.blocks}`)
     }
@@ -163,6 +164,7 @@ export function runScript(script: Script, create: () => SuiteIndex): void {
     })
     check?.()
   })
+  if (!isForgetful) compare('entries', index.stats().entries, oracle.stats().entries, 'the end')
   for (let holder = 0; holder < SCRIPT_HOLDERS; holder++) index.removeHolder(holder)
   const { entries, blocks } = index.stats()
   compare('what is left', [entries, blocks], [0, 0], 'the end')

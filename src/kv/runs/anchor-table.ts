@@ -10,8 +10,8 @@
  */
 import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
-import { bitCount } from '../words/bit-count.ts'
-import { bitsBetween } from './block-set.ts'
+import { bitCount, bitsBetween } from '../words/bit-count.ts'
+import { mixHash } from '../words/mix-hash.ts'
 
 const SLOTS_MIN = 256
 /** A deleted slot in the middle of a probe sequence. */
@@ -22,10 +22,6 @@ const MOVING_SHARE = 4
 /** Memory of an anchor in a table that has just grown. */
 const ANCHOR_BYTES = 11
 const NONE = new Int32Array(0)
-
-/** Mixes a hash, because an engine's hash may be badly distributed. Signed or unsigned halves. */
-export const mixHash = (low: number, high: number): number =>
-  Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
 
 export class AnchorTable {
   readonly #arena: BlockArena

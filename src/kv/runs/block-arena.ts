@@ -179,6 +179,12 @@ export class BlockArena {
     return (this.pages[page * PAGE_STRIDE + RUN] as number) < FREE
   }
 
+  /** Memory of a page in bytes, or of each of its shares. */
+  partBytes(page: number): number {
+    const word = this.pages[page * PAGE_STRIDE + RUN] as number
+    return word < FREE ? PAGE_BYTES / sharesOf(word) : PAGE_BYTES
+  }
+
   /** Number of blocks that fit into the page or share after a position. */
   roomAfter(position: number): number {
     const word = this.pages[(position >> PAGE_BITS) * PAGE_STRIDE + RUN] as number

@@ -13,6 +13,8 @@ const CLASS_MIN = 2
 /** Fewer records stay for the next run. */
 const RECORD_BYTES_MIN = 1 << 18
 
+const MARKS_MIN = 64
+
 /** Words of the record of a holder. */
 const STRIDE = 5
 const LIST_AT = 0
@@ -33,7 +35,7 @@ export class HolderRuns {
   readonly #pool = new WordPool()
   #records = new PagedWords()
   #holderCount = 0
-  #mark = new Int32Array(64)
+  #mark = new Int32Array(MARKS_MIN)
   #epoch = 0
 
   constructor(runs: RunStore) {
@@ -49,7 +51,12 @@ export class HolderRuns {
     return this.#pool.bytes + this.#mark.byteLength + this.#records.bytes
   }
 
-  /** Number of the holder's runs that are not dense. */
+  /** Number of the holder's runs. */
+  countOf(holder: number): number {
+    return this.#records.at(STRIDE * holder + COUNT)
+  }
+
+  /** Number of them that are not dense. */
   sparseCount(holder: number): number {
     return this.#records.at(STRIDE * holder + SPARSE)
   }
@@ -109,9 +116,10 @@ export class HolderRuns {
     this.#records.set(at + LENGTH, 0)
   }
 
-  /** No holder has a run any more: releases the records of former holders, if they are many. */
+  /** No holder has a run any more: releases the records of former holders and runs, if they are many. */
   clear(): void {
     if (this.#records.bytes >= RECORD_BYTES_MIN) this.#records = new PagedWords()
+    if (this.#mark.length > MARKS_MIN) this.#mark = new Int32Array(MARKS_MIN)
   }
 
   /** Replaces the list by one with twice the needed capacity. */

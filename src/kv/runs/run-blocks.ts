@@ -49,6 +49,16 @@ export class RunBlocks {
     return this.arena.bytes + this.anchors.bytesNeeded + this.runs.bytes
   }
 
+  /** Memory of a run in bytes: its record, and its pages or its part of one. */
+  bytesOf(run: number): number {
+    const { records } = this.runs
+    const record = run * RUN_STRIDE
+    const first = (records[record + START] as number) >> PAGE_BITS
+    const last = ((records[record + END] as number) - 1) >> PAGE_BITS
+    const pageBytes = this.arena.partBytes(records[record + FIRST_PAGE] as number)
+    return 4 * RUN_STRIDE + (last - first + 1) * pageBytes
+  }
+
   isSparse(run: number): boolean {
     return this.runs.records[run * RUN_STRIDE + DENSE] === 0
   }

@@ -8,7 +8,7 @@
  */
 import { BRANCHED, MARK_STRIDE, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
-import { bitsBetween } from './block-set.ts'
+import { bitsBetween } from '../words/bit-count.ts'
 import { END, FIRST_PAGE, PARENT, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 import { KeyedLists } from '../words/keyed-lists.ts'

@@ -3,9 +3,10 @@
  *
  * Owns the holdings, the runs of each holder, and the count of (holder, block) entries. A holding usually covers the
  * first blocks of the run, so that only its end is stored; if blocks were evicted in another order than from the end,
- * it is a `BlockSet`. Invariant: the first and the last block of a run have a holder. Blocks in the middle without a
- * holder stay until they become the first or last.
+ * it is a set (`BlockSets`). Invariant: the last block of a run has a holder, and some block of its first page. Others may
+ * stay without one.
  */
+import { PAGE_BITS } from './block-arena.ts'
 import { BlockSets } from './block-sets.ts'
 import { HolderRuns } from './holder-runs.ts'
 import type { RunBlocks } from './run-blocks.ts'
@@ -34,24 +35,32 @@ export class RunHoldings {
    * run's start.
    */
   endOf(held: number, at: number): number {
-    if (held < 0) return this.#sets.at(~held).endOf(at)
+    if (held < 0) return this.#sets.endOf(~held, at)
     return held > at ? held : at
   }
 
   /** Whether a holding has the block at an offset, which is not before the run's start; cheaper than `endOf`. */
   hasAt(held: number, at: number): boolean {
-    return held < 0 ? this.#sets.at(~held).has(at) : held > at
+    return held < 0 ? this.#sets.has(~held, at) : held > at
   }
 
   /** One more than the last offset of a holding. */
   highOf(held: number): number {
-    return held < 0 ? this.#sets.at(~held).high : held
+    return held < 0 ? this.#sets.highOf(~held) : held
   }
 
   /** Number of blocks of a holding. */
   countOf(run: number, held: number): number {
-    if (held < 0) return this.#sets.at(~held).count
+    if (held < 0) return this.#sets.countOf(~held)
     return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
+  }
+
+  /** Writes the offsets of a holding's blocks, ascending, to an array from an index on; returns the index after them. */
+  offsetsOf(run: number, held: number, offsets: Int32Array, index: number): number {
+    if (held < 0) return this.#sets.offsetsOf(~held, offsets, index)
+    let at = this.#blocks.runs.records[run * RUN_STRIDE + START] as number
+    while (at < held) offsets[index++] = at++
+    return index
   }
 
   /** Whether the holder has the block at an offset of a run. */
@@ -81,8 +90,10 @@ export class RunHoldings {
       return
     }
     const set = held < 0 ? ~held : this.#sets.create(start, start, held)
-    this.entries += this.#sets.add(set, from, to)
-    list[k + 1] = this.#simplest(set, start)
+    const before = this.#sets.countOf(set)
+    const grown = this.#sets.add(set, from, to)
+    this.entries += this.#sets.countOf(grown) - before
+    list[k + 1] = this.#simplest(grown, start)
   }
 
   /**
@@ -107,12 +118,54 @@ export class RunHoldings {
     } else if (held === to) this.#leave(run, holder, k)
     else {
       const set = held < 0 ? ~held : this.#sets.create(start, start, held)
-      gone = this.#sets.at(set).delete(from, to)
+      gone = this.#sets.delete(set, from, to)
       list[k + 1] = this.#simplest(set, start)
       if (list[k + 1] === start) this.#leave(run, holder, k)
     }
     this.entries -= gone
-    this.#trim(run, from === start, to === end)
+    this.#trim(run, from === start || this.#isPageLost(run, from), to === end)
+  }
+
+  /** Removes the blocks at the offsets number `from` .. `to`, ascending, of a holding that has all of them. */
+  cutEach(
+    run: number,
+    holder: number,
+    k: number,
+    offsets: Int32Array,
+    from: number,
+    to: number,
+  ): void {
+    const count = to - from
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    const end = runs.records[run * RUN_STRIDE + END] as number
+    const held = list[k + 1] as number
+    const first = offsets[from] as number
+    const last = offsets[to - 1] as number
+    if (count === this.countOf(run, held)) {
+      if (held < 0) this.#sets.release(~held)
+      this.#leave(run, holder, k)
+    } else if (held - first === count) list[k + 1] = first
+    else {
+      const set = held < 0 ? ~held : this.#sets.create(start, start, held)
+      this.#sets.deleteEach(set, offsets, from, to)
+      list[k + 1] = this.#simplest(set, start)
+    }
+    this.entries -= count
+    this.#trim(run, this.#isPageLost(run, first), last === end - 1)
+  }
+
+  /**
+   * Whether the first page of a run has no block with a holder any more, after the block at an offset has lost one. Until then
+   * blocks without a holder may stay at its front: trimming gains nothing, and the run would be detached.
+   */
+  #isPageLost(run: number, at: number): boolean {
+    const { runs } = this.#blocks
+    const record = run * RUN_STRIDE
+    const page = (runs.records[record + START] as number) >> PAGE_BITS
+    if (at >> PAGE_BITS !== page || runs.records[record + COUNT] === 0) return false
+    return this.lowest(run) >> PAGE_BITS > page
   }
 
   /**
@@ -121,7 +174,7 @@ export class RunHoldings {
    */
   cutInner(run: number, k: number, at: number): boolean {
     const held = this.#blocks.runs.holdings(run)[k + 1] as number
-    if (held >= 0 || !this.#sets.at(~held).deleteInner(at)) return false
+    if (held >= 0 || !this.#sets.deleteInner(~held, at)) return false
     this.entries -= 1
     return true
   }
@@ -140,10 +193,11 @@ export class RunHoldings {
 
   /** The second word of a holding with the blocks of a set: an end offset if possible. */
   #simplest(set: number, start: number): number {
-    const blocks = this.#sets.at(set)
-    if (blocks.count > 0 && (!blocks.isStretch || blocks.low !== start)) return ~set
-    this.#sets.release(set)
-    return blocks.count === 0 ? start : blocks.high
+    const sets = this.#sets
+    const count = sets.countOf(set)
+    if (count > 0 && (!sets.isStretch(set) || sets.lowOf(set) !== start)) return ~set
+    sets.release(set)
+    return start + count
   }
 
   #leave(run: number, holder: number, k: number): void {
@@ -180,7 +234,7 @@ export class RunHoldings {
     for (; k < last; k += HOLDING) {
       const held = list[k + 1] as number
       if (held >= 0) return runs.records[run * RUN_STRIDE + START] as number
-      lowest = Math.min(lowest, this.#sets.at(~held).low)
+      lowest = Math.min(lowest, this.#sets.lowOf(~held))
     }
     return lowest
   }

@@ -13,6 +13,7 @@
 import { LooseBlocks } from '../loose/loose-blocks.ts'
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
+import { DeferredRemovals } from './deferred-removals.ts'
 import type { ApplyOutcome } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { LONG_RUN_MIN, RunBlocks } from './run-blocks.ts'
@@ -27,6 +28,7 @@ import { RunRelease } from './run-release.ts'
 import { RunRemoval } from './run-removal.ts'
 import { RunSearch } from './run-search.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
+import { RunSweep } from './run-sweep.ts'
 import { RunWorth } from './run-worth.ts'
 
 export interface RunIndexOptions {
@@ -48,11 +50,14 @@ export class RunIndex {
     readonly blocks: RunBlocks
     readonly holdings: RunHoldings
     readonly loose: LooseBlocks
+    readonly deferred: DeferredRemovals
   }
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #hasOrphans: boolean
   readonly #search: RunSearch
+  readonly #deferred: DeferredRemovals
+  readonly #sweep: RunSweep
   readonly #removal: RunRemoval
   readonly #dissolution: RunDissolution
   readonly lookAhead: RunLookAhead
@@ -71,7 +76,9 @@ export class RunIndex {
     this.#holdings = new RunHoldings(this.#blocks)
     const { branches } = this.#blocks
     this.#loose = new LooseBlocks(branches, options.blocksMax >> 1)
-    this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose }
+    const deferred = new DeferredRemovals()
+    this.#deferred = deferred
+    this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose, deferred }
     this.#hasOrphans = options.hasOrphans
     const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
     const [blocks, holdings, loose] = [this.#blocks, this.#holdings, this.#loose]
@@ -80,12 +87,13 @@ export class RunIndex {
     this.#dissolution = new RunDissolution(blocks, holdings, loose)
     this.release = new RunRelease(blocks, holdings, this.#dissolution)
     this.lookAhead = new RunLookAhead(blocks, holdings, loose)
+    this.#sweep = new RunSweep(blocks, holdings, loose, this.#dissolution, deferred)
     this.#removal = new RunRemoval(
       blocks,
       holdings,
       loose,
       this.#search,
-      this.#dissolution,
+      this.#sweep,
       this.lookAhead,
     )
     this.extension = new RunExtension(blocks, holdings, loose)
@@ -94,7 +102,7 @@ export class RunIndex {
   }
 
   get entries(): number {
-    return this.#holdings.entries + this.#loose.entries
+    return Math.max(0, this.#holdings.entries + this.#loose.entries - this.#deferred.count)
   }
 
   get blocks(): number {
@@ -102,7 +110,7 @@ export class RunIndex {
   }
 
   get bytes(): number {
-    return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes
+    return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes + this.#deferred.bytes
   }
 
   /** `bytes` plus the growth that the present blocks may cause; without memory that is being returned. */
@@ -122,8 +130,17 @@ export class RunIndex {
     return this.#search.scans
   }
 
+  /**
+   * Makes the deferred removals if this takes less than a millisecond, for exact statistics. Otherwise each of them counts as
+   * the removal of a block that the holder had.
+   */
+  settle(): void {
+    this.#sweep.sweepAll()
+  }
+
   /** Whether the holder has the block. */
   holds(holder: number, low: number, high: number): boolean {
+    if (this.#deferred.has(holder, low | 0, high | 0)) return false
     this.#holdings.holders.reserve(holder)
     return this.#holdsAt(this.#search.locate(low | 0, high | 0, holder), holder)
   }
@@ -136,8 +153,14 @@ export class RunIndex {
     this.#holdings.holders.reserve(holder)
     this.#loose.upkeep.tick += 1
     this.#loose.upkeep.tend()
-    this.release.tend()
+    this.release.tend(this.#deferred.isInUse)
+    this.#sweep.tend()
+    if (this.#deferred.count > 0) {
+      const isGone = parent !== null && this.#deferred.has(holder, parent[0] | 0, parent[1] | 0)
+      if (isGone) return 'parent-not-found'
+    }
     if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
+      this.#deferred.cancel(holder, hashes)
       this.#dissolution.stored(hashes.length >> 1)
       return 'applied'
     }
@@ -156,6 +179,7 @@ export class RunIndex {
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
       return 'parent-not-found'
     }
+    this.#deferred.cancel(holder, hashes)
     this.#dissolution.stored(hashes.length >> 1)
     this.#placement.store(holder, hashes, before, parent)
     return 'applied'
@@ -180,23 +204,49 @@ export class RunIndex {
     return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
   }
 
-  /** Removes a block (signed halves) of a holder, if it is loose; false if it is not: nothing changed. */
-  removeLoose(holder: number, low: number, high: number): boolean {
-    return this.#loose.removeOne(holder, low, high)
+  /**
+   * Removes blocks, one each of some holders; overwrites the arrays. Deferred removals are the fastest, then loose blocks,
+   * which are prefetched together.
+   */
+  removeEach(holders: Int32Array, hashes: Uint32Array, count: number): void {
+    // Not between two removals, because it moves blocks.
+    this.release.tend(this.#deferred.isInUse)
+    let seen = 0
+    for (let i = 0; i < count; i++) {
+      const holder = holders[i] as number
+      const low = hashes[2 * i] as number
+      const high = hashes[2 * i + 1] as number
+      if (this.defer(holder, low | 0, high | 0)) continue
+      holders[seen] = holder
+      hashes[2 * seen] = low
+      hashes[2 * seen + 1] = high
+      seen += 1
+    }
+    if (seen > 1) this.lookAhead.touch(hashes, 0, seen)
+    for (let i = 0; i < seen; i++) {
+      const holder = holders[i] as number
+      this.#holdings.holders.reserve(holder)
+      const low = (hashes[2 * i] as number) | 0
+      this.#removal.removeOne(holder, low, (hashes[2 * i + 1] as number) | 0)
+    }
   }
 
-  /**
-   * Removes the blocks that the holder has. `mayBeLoose`: whether it may have the first one as a loose one
-   * (`removeLoose` has not been tried).
-   */
-  remove(holder: number, hashes: Uint32Array, mayBeLoose = true): void {
+  /** Defers the removal of a block (signed halves) without a look-up, if that is cheaper; false if not. */
+  defer(holder: number, low: number, high: number): boolean {
+    return this.#sweep.deferUnseen(holder, low, high)
+  }
+
+  /** Removes the blocks that the holder has. */
+  remove(holder: number, hashes: Uint32Array): void {
     this.#holdings.holders.reserve(holder)
-    this.release.tend()
-    this.#removal.remove(holder, hashes, mayBeLoose)
+    this.release.tend(this.#deferred.isInUse)
+    this.#removal.remove(holder, hashes)
+    this.#deferred.prepare()
   }
 
   removeHolder(holder: number): void {
     this.#holdings.holders.reserve(holder)
+    this.#deferred.delete(holder)
     this.#holdings.removeHolder(holder)
     this.#loose.removeHolder(holder)
   }
@@ -258,6 +308,7 @@ export class RunIndex {
       this.#placement.forecast.expect(low, (hashes[2 * i + 1] as number) | 0)
     }
     matches.count = found
+    if (this.#deferred.count > 0) this.#deferred.shorten(hashes, i, matches)
   }
 
   /** Like `find`, for loose blocks from `i` on; returns how many were matched. Long or shared chains become a run. */

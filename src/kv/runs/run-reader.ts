@@ -8,7 +8,7 @@ import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { END, FIRST_PAGE, LAST_PAGE, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
-import type { WantedHashes } from './wanted-hashes.ts'
+import type { WantedHashes } from '../words/wanted-hashes.ts'
 
 export class RunReader {
   readonly #arena: BlockArena
@@ -162,24 +162,6 @@ export class RunReader {
       page = pages[page * PAGE_STRIDE + NEXT] as number
     }
     return -1
-  }
-
-  /** Adds the positions of the run's blocks that are wanted to `found`. */
-  findWanted(run: number, wanted: WantedHashes, found: number[]): void {
-    const { pages, words } = this.#arena
-    const { records } = this.#runs
-    const end = records[run * RUN_STRIDE + END] as number
-    let page = records[run * RUN_STRIDE + FIRST_PAGE] as number
-    for (let at = records[run * RUN_STRIDE + START] as number; at < end;) {
-      const stop = Math.min(end, (at | PAGE_MASK) + 1)
-      let block = 2 * ((page << PAGE_BITS) + (at & PAGE_MASK))
-      const last = block + 2 * (stop - at)
-      for (; block < last; block += 2) {
-        if (wanted.has(words[block] as number, words[block + 1] as number)) found.push(block >> 1)
-      }
-      at = stop
-      page = pages[page * PAGE_STRIDE + NEXT] as number
-    }
   }
 
   /** Position of the first block of a run. */

@@ -14,8 +14,12 @@ import { COUNT, RUN_STRIDE } from './run-store.ts'
 
 /** Less memory is not worth it. */
 const BYTES_MIN = 1 << 20
-/** So many times the memory of loose blocks is too much; a smaller factor makes removals slower. And when memory is short. */
+/**
+ * So many times the memory of loose blocks is too much; a smaller factor makes removals of whole chains slower. If blocks
+ * are removed in no order, and when memory is short.
+ */
 const WASTE = 32
+const WASTE_IF_RANDOM = 8
 const WASTE_IF_SHORT = 2
 /** Per event: (holder, block) pairs that become loose (the run in progress is finished), and records that are read. */
 const PAIRS_STEP = 1 << 10
@@ -48,9 +52,9 @@ export class RunRelease {
     return BLOCK_BYTES * this.#holdings.entries
   }
 
-  /** Does a part of the work, if there is any; call before an event is applied. */
-  tend(): void {
-    if (this.isActive || this.#begin(WASTE)) this.#step()
+  /** Does a part of the work, if there is any; call before an event. `isRandom`: blocks are removed in no order. */
+  tend(isRandom: boolean): void {
+    if (this.isActive || this.#begin(isRandom ? WASTE_IF_RANDOM : WASTE)) this.#step()
   }
 
   /** Memory is short: begins to return that of runs, if much is gained; false if not, or if it has begun before. */

@@ -4,24 +4,18 @@
  * Engines evict chains from their ends, so the next hash is usually the neighbour of the previous block: such a
  * stretch takes one lookup and one change of a holding. From the first hash for which this is not true, the event is
  * treated as a set: if one of its hashes is anchored, as ends of holdings are, its neighbours are removed with it if
- * they are in the set. Only the rest is searched for, in one pass over the holder's blocks.
+ * they are in the set. Only the rest has to be searched for, and is deferred (`RunSweep`).
  */
 import { PAGE_BITS } from './block-arena.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
-import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { RunLookAhead } from './run-look-ahead.ts'
 import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
-import { WantedHashes } from './wanted-hashes.ts'
-
-/** Number of blocks in runs with holes that one event may dissolve; the run in progress is always finished. */
-const DISSOLVED_MAX = 1 << 12
-/** Of other runs an eighth (2⁻³) of the blocks that it had to scan, but at most so many: they take milliseconds. */
-const SEARCHED_SHARE = 3
-const SHARE_MAX = 1 << 14
+import type { RunSweep } from './run-sweep.ts'
+import { WantedHashes } from '../words/wanted-hashes.ts'
 
 export class RunRemoval {
   readonly #blocks: RunBlocks
@@ -29,23 +23,18 @@ export class RunRemoval {
   readonly #loose: LooseBlocks
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
-  readonly #dissolution: RunDissolution
+  readonly #sweep: RunSweep
   readonly #lookAhead: RunLookAhead
-  /** Runs that have lost single blocks from their middle: they are evicted in no particular order. */
-  readonly #holed: number[] = []
-  #isSearching = false
-  /** Whether some of these blocks had to be searched for, so that more searches will follow. */
-  #wasSearched = false
 
   constructor(
     blocks: RunBlocks,
     holdings: RunHoldings,
     loose: LooseBlocks,
     search: RunSearch,
-    dissolution: RunDissolution,
+    sweep: RunSweep,
     lookAhead: RunLookAhead,
   ) {
-    this.#dissolution = dissolution
+    this.#sweep = sweep
     this.#lookAhead = lookAhead
     this.#blocks = blocks
     this.#holdings = holdings
@@ -53,18 +42,12 @@ export class RunRemoval {
     this.#search = search
   }
 
-  /** Hashes that are not held are skipped. `mayBeLoose`: whether the first block may be loose. */
-  remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): void {
-    this.#remove(holder, hashes, mayBeLoose)
-    // Not before, because positions of the event's blocks are still in use.
-    if (this.#holed.length > 0) this.#dissolve(holder)
-  }
-
-  #remove(holder: number, hashes: Uint32Array, mayBeLoose: boolean): void {
+  /** Hashes that are not held are skipped. */
+  remove(holder: number, hashes: Uint32Array): void {
     const count = hashes.length >> 1
     const { arena, reader, runs } = this.#blocks
     for (let i = 0; i < count;) {
-      if (this.#loose.count > 0 && (mayBeLoose || i > 0)) {
+      if (this.#loose.count > 0) {
         const from = i
         i = this.#loose.remove(holder, hashes, i)
         if (i > from) continue
@@ -77,7 +60,6 @@ export class RunRemoval {
         return
       }
       const at = arena.offsetOf(position)
-      if (i + 1 === count && this.#cutInner(run, k, at)) return
       const held = runs.holdings(run)[k + 1] as number
       let from = at
       let to = this.#holdings.endOf(held, at)
@@ -102,7 +84,30 @@ export class RunRemoval {
       }
       i += to - from
       this.#cut(holder, run, k, position, from, to)
+      this.#sweep.found(holder, to - from)
     }
+  }
+
+  /** Like `remove`, for one block (signed halves). */
+  removeOne(holder: number, low: number, high: number): void {
+    if (this.#sweep.deferUnseen(holder, low, high)) return
+    if (this.#loose.removeOne(holder, low, high)) this.#sweep.found(holder, 0)
+    else if (this.#cutOne(holder, low, high)) this.#sweep.found(holder, 1)
+    else this.#sweep.defer(holder, low, high)
+  }
+
+  /** Removes a block that is in a run and anchored; false if it is not. */
+  #cutOne(holder: number, low: number, high: number): boolean {
+    const { arena, runs } = this.#blocks
+    const position = this.#search.lookup(low, high, holder)
+    const run = position < 0 ? -1 : arena.runOf(position)
+    const k = run < 0 ? -1 : runs.holdingOf(run, holder)
+    if (k < 0) return false
+    const at = arena.offsetOf(position)
+    if (this.#holdings.cutInner(run, k, at)) return true
+    if (!this.#holdings.hasAt(runs.holdings(run)[k + 1] as number, at)) return false
+    this.#cut(holder, run, k, position, at, at + 1)
+    return true
   }
 
   #locate(hashes: Uint32Array, i: number, holder: number): number {
@@ -113,8 +118,13 @@ export class RunRemoval {
   /** Like `remove`, for the hashes from `i` on, in any order. */
   #removeSet(holder: number, hashes: Uint32Array, i: number): void {
     const wanted = this.#wanted
-    wanted.reset(hashes, i)
-    let ahead = hashes.length >> 1
+    const count = hashes.length >> 1
+    for (; i < count; i++) {
+      const low = (hashes[2 * i] as number) | 0
+      if (!this.#sweep.deferUnseen(holder, low, (hashes[2 * i + 1] as number) | 0)) break
+    }
+    wanted.reset(hashes, i, count)
+    let ahead = count
     // Starts with the last one: in ascending order it is the end of a holding.
     for (let k = ahead - 1; k >= i && wanted.left > 0; k--) {
       if (k < ahead) {
@@ -122,9 +132,9 @@ export class RunRemoval {
         ahead = Math.max(i, last - AHEAD_MAX)
         this.#lookAhead.touch(hashes, ahead, last)
       }
-      if (!wanted.isLeft(k)) continue
       const low = (hashes[2 * k] as number) | 0
       const high = (hashes[2 * k + 1] as number) | 0
+      if (!wanted.has(low, high)) continue
       if (this.#loose.removeOne(holder, low, high)) {
         wanted.take(low, high)
         continue
@@ -132,27 +142,11 @@ export class RunRemoval {
       const position = this.#locate(hashes, k, holder)
       if (position >= 0) this.#takeAround(holder, position)
     }
-    if (wanted.left === 0) return
-    this.#isSearching = true
-    for (const position of this.#search.findWanted(holder, wanted)) {
-      if (this.#search.isLive(position)) this.#takeAround(holder, position)
+    for (let k = i; k < count && wanted.left > 0; k++) {
+      const low = (hashes[2 * k] as number) | 0
+      const high = (hashes[2 * k + 1] as number) | 0
+      if (wanted.take(low, high)) this.#sweep.defer(holder, low, high)
     }
-    this.#isSearching = false
-  }
-
-  /** Dissolves the runs with holes, and some other runs of the holder if these had to be searched, as those will be. */
-  #dissolve(holder: number): void {
-    let left = DISSOLVED_MAX
-    for (const run of this.#holed) {
-      if (left > 0) left -= this.#dissolution.dissolveAfterHole(run)
-      if (left > 0 && this.#wasSearched) left -= this.#dissolution.dissolve(run)
-    }
-    this.#holed.length = 0
-    if (!this.#wasSearched) return
-    this.#wasSearched = false
-    // Each search makes the next one shorter by dissolving a share of what it scanned.
-    const share = Math.min(SHARE_MAX, this.#search.lastScanned >> SEARCHED_SHARE)
-    this.#dissolution.dissolveRuns(holder, Math.max(left, share))
   }
 
   /** Removes the block at a position and its neighbours that are wanted. */
@@ -168,7 +162,7 @@ export class RunRemoval {
     const { words } = arena
     if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return
     // Every block of a dense run is anchored, so its neighbours can be found without it.
-    if (!this.#blocks.isSparse(run) && this.#cutInner(run, k, at)) return
+    if (!this.#blocks.isSparse(run) && this.#holdings.cutInner(run, k, at)) return
     const end = this.#holdings.endOf(held, at)
     const page = position >> PAGE_BITS
     const start = runs.records[run * RUN_STRIDE + START] as number
@@ -181,7 +175,6 @@ export class RunRemoval {
   #cut(holder: number, run: number, k: number, position: number, from: number, to: number): void {
     const { reader, runs } = this.#blocks
     const held = runs.holdings(run)[k + 1] as number
-    let isHole = false
     const isHead = from === (runs.records[run * RUN_STRIDE + START] as number)
     if (to === held) {
       if (!isHead) {
@@ -190,24 +183,8 @@ export class RunRemoval {
       }
     } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
-    } else isHole = true
+    }
     this.#holdings.cut(run, holder, k, from, to)
-    if (isHole) this.#madeHole(run, from)
-  }
-
-  /** Removes a single block from the middle of a set, as most that are evicted in no order; false if it is not one. */
-  #cutInner(run: number, k: number, at: number): boolean {
-    if (!this.#holdings.cutInner(run, k, at)) return false
-    this.#madeHole(run, at)
-    return true
-  }
-
-  /** A holder has lost a single block from the middle of its holding. */
-  #madeHole(run: number, at: number): void {
-    // While another holder has the block, looking for holes would cost more than the removal.
-    if (!this.#isSearching && this.#holdings.isHeld(run, at)) return
-    if (this.#holed.at(-1) !== run) this.#holed.push(run)
-    this.#wasSearched ||= this.#isSearching
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */

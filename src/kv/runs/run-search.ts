@@ -1,10 +1,9 @@
 /**
  * Finds a block by its hash: by its anchor, or else by scanning the blocks of the holder that sent the event.
  *
- * Owns the limits of scanning. Engines name ends of their chains, which are anchored, and points where a prompt
- * leaves another one, which are anchored when a query passed them. An index that is never queried has to search for
- * the latter, and one with evictions in no order for nearly all blocks. If there is too much scanning, runs are made
- * dense, and new ones are dense from the start.
+ * Owns the limits of scanning. Stores name ends of chains, which are anchored, and points where a prompt leaves another
+ * one, which are anchored when a query passed them. An index that is never queried has to search for the latter. If
+ * there is too much scanning, runs are made dense, and new ones are dense from the start.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { PagedWords } from '../words/paged-words.ts'
@@ -12,7 +11,6 @@ import type { RunBlocks } from './run-blocks.ts'
 import { LOOSE, NOWHERE } from './run-branches.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { END, RUN_STRIDE, START } from './run-store.ts'
-import type { WantedHashes } from './wanted-hashes.ts'
 
 const SCAN_PER_STORED = 16
 /** Number of blocks that a failed search may anchor; the run in progress is always finished. */
@@ -24,8 +22,6 @@ export class RunSearch {
   readonly #loose: LooseBlocks
   readonly #scanFree: number
   #scanned = 0
-  /** Number of blocks that the last search scanned. */
-  lastScanned = 0
   /**
    * By holder: 1 + the position of the end that its last event left, which its next event usually names; 0: none. It
    * is anchored when a later event leaves another end.
@@ -115,34 +111,14 @@ export class RunSearch {
     return found
   }
 
-  /** Positions of the wanted blocks in the holder's runs that are not dense. */
-  findWanted(holder: number, wanted: WantedHashes): number[] {
-    const found: number[] = []
-    if (wanted.left === 0 || this.#holdings.holders.sparseCount(holder) === 0) return found
-    const { list, first, count } = this.#holdings.holders.of(holder)
-    const scannedBefore = this.#scanned
-    this.scans += 1
-    this.#scanned += count
-    // Oldest runs first: evicted blocks are old.
-    for (let k = first; k < first + count && found.length < wanted.left; k++) {
-      const run = list[k] as number
-      if (!this.#blocks.isSparse(run)) continue
-      this.#blocks.reader.findWanted(run, wanted, found)
-      this.#scanned += this.#blocks.runs.length(run)
-    }
-    this.lastScanned = this.#scanned - scannedBefore
-    if (this.isTooMuch) this.#densify(found[0] ?? -1, holder)
-    return found
-  }
-
   /** Too much scanning: makes the run of the block found dense, or some runs of the holder if none was found. */
   #densify(found: number, holder: number): void {
     if (found >= 0) this.#holdings.densify(this.#blocks.arena.runOf(found))
-    else this.densifyRuns(holder, DENSIFY_STEP)
+    else this.#densifyRuns(holder, DENSIFY_STEP)
   }
 
   /** Makes runs of a holder dense, with at least `budget` blocks in total if it has them. */
-  densifyRuns(holder: number, budget: number): void {
+  #densifyRuns(holder: number, budget: number): void {
     if (this.#holdings.holders.sparseCount(holder) === 0) return
     const { list, first, count } = this.#holdings.holders.of(holder)
     for (let k = first; k < first + count && budget > 0; k++) {

@@ -1,0 +1,338 @@
+/** Blocks that are removed one by one in no order: their removals are deferred, and nobody can tell. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { KvEvent } from '../events/kv-event.ts'
+import { NaivePrefixIndex } from '../prefix/naive-prefix-index.ts'
+import { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { checkRuns } from '../runs/run-invariants.ts'
+import { EventPrefixIndex } from './event-prefix-index.ts'
+import type { EventPrefixIndexOptions } from './event-prefix-index.ts'
+
+const none = new Uint32Array(0)
+const HOLDERS = 3
+const TRUNK = 40
+
+/** `count` hashes in no particular order, starting with a number. */
+const hashesOf = (first: number, count: number): Uint32Array =>
+  Uint32Array.from({ length: 2 * count }, (_, i) => Math.imul(first + i + 1, 0x9e3779b1) >>> 0)
+
+/** Two indexes that get the same events. */
+class Pair {
+  readonly index: EventPrefixIndex
+  readonly oracle = new NaivePrefixIndex()
+  readonly #found = new PrefixMatches(HOLDERS)
+  readonly #expected = new PrefixMatches(HOLDERS)
+
+  constructor(options: EventPrefixIndexOptions = {}) {
+    this.index = new EventPrefixIndex(options)
+  }
+
+  apply(holder: number, event: KvEvent): void {
+    expect(this.index.apply(holder, event)).toBe(this.oracle.apply(holder, event))
+  }
+
+  applyAll(holder: number, events: KvEvent[]): void {
+    const outcomes = events.map((event) => this.oracle.apply(holder, event))
+    const refused = outcomes.filter((outcome) => outcome !== 'applied').length
+    expect(this.index.applyAll(holder, events)).toBe(refused)
+  }
+
+  leave(holder: number): void {
+    this.index.removeHolder(holder)
+    this.oracle.removeHolder(holder)
+  }
+
+  compare(hashes: Uint32Array): void {
+    this.index.find(hashes, this.#found)
+    this.oracle.find(hashes, this.#expected)
+    expect(listed(this.#found)).toEqual(listed(this.#expected))
+  }
+
+  compareEntries(): void {
+    expect(this.index.stats().entries).toBe(this.oracle.stats().entries)
+  }
+}
+
+const listed = (matches: PrefixMatches): string[] =>
+  Array.from(matches.holders.subarray(0, matches.count), (holder) => {
+    return `${holder}: ${matches.device[holder]} + ${matches.host[holder]}`
+  }).sort()
+
+const stored = (
+  hashes: Uint32Array,
+  from: number,
+  to: number,
+  tier: 'device' | 'host',
+): KvEvent => ({
+  kind: 'stored',
+  parent: from === 0 ? null : [hashes[2 * from - 2] as number, hashes[2 * from - 1] as number],
+  hashes: hashes.slice(2 * from, 2 * to),
+  localHashes: none,
+  tier,
+})
+
+const removed = (hashes: Uint32Array, from: number, to: number): KvEvent => ({
+  kind: 'removed',
+  hashes: hashes.slice(2 * from, 2 * to),
+  tier: 'device',
+})
+
+/** Chains of one length; every second one branches off a trunk that they share. */
+function chainsOf(length: number, count: number): Uint32Array[] {
+  const trunk = hashesOf(9_000_000, TRUNK)
+  return Array.from({ length: count }, (_, i) => {
+    const own = hashesOf(10_000 * i, length)
+    return i % 2 === 0 ? own : Uint32Array.from([...trunk.subarray(0, 20 + 4 * (i % 11)), ...own])
+  })
+}
+
+const step = fc.record({
+  kind: fc.integer({ min: 0, max: 99 }),
+  holder: fc.nat(HOLDERS - 1),
+  chain: fc.nat(10_000),
+  from: fc.nat(10_000),
+  count: fc.integer({ min: 1, max: 60 }),
+})
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
+
+function play(pair: Pair, chains: Uint32Array[], { kind, holder, chain, from, count }: Step): void {
+  const hashes = chains[chain % chains.length] ?? none
+  const length = hashes.length >> 1
+  const at = from % length
+  const to = Math.min(length, at + count)
+  if (kind < 4) pair.apply(holder, removed(hashes, at, to))
+  else if (kind < 12) pair.apply(holder, stored(hashes, 0, to, 'device'))
+  else if (kind < 20) pair.apply(holder, stored(hashes, at, to, 'device'))
+  else if (kind < 22) pair.apply(holder, stored(hashes, at, to, 'host'))
+  else if (kind === 22) pair.leave(holder)
+  else if (kind < 28) {
+    // Grows a chain block by block; the last blocks were removed before they were stored.
+    pair.apply(holder, removed(hashes, Math.min(length - 1, at + 2), Math.min(length, at + 4)))
+    for (let i = at; i < Math.min(length, at + 5); i++) {
+      pair.apply(holder, stored(hashes, i, i + 1, 'device'))
+    }
+  } else if (kind === 28) {
+    const event = removed(hashesOf(77_000_000 + chain, 1), 0, 1)
+    pair.applyAll(holder, [event, removed(hashes, at, at + 1), event])
+  } else if (kind < 40) pair.compare(hashes)
+  else {
+    // Several, in an order that is none, of one message or of one each.
+    const events = Array.from({ length: Math.min(30, count) }, (_, i) => {
+      const other = chains[(chain + 7 * i) % chains.length] ?? none
+      const block = (from + 13 * i) % (other.length >> 1)
+      return removed(other, block, block + 1)
+    })
+    if (kind < 50) pair.applyAll(holder, events)
+    else for (const event of events) pair.apply(holder, event)
+  }
+}
+
+describe('removals in no order', () => {
+  it.each([
+    [3, 300],
+    [7, 150],
+    [20, 60],
+    [100, 20],
+    [300, 8],
+  ])(
+    'chains of %i - after any events the index gives the results of the oracle',
+    (length, count) => {
+      const chains = chainsOf(length, count)
+      fc.assert(
+        fc.property(
+          fc.array(step, { minLength: 60, maxLength: 250, size: 'max' }),
+          fc.constantFrom(-1e9, 1 << 18),
+          (steps, scanFreeBlocks) => {
+            const pair = new Pair({ scanFreeBlocks })
+            for (let holder = 0; holder < HOLDERS; holder++) {
+              chains.forEach((hashes, i) => {
+                const length = hashes.length >> 1
+                const to = i % HOLDERS === holder ? Math.ceil(length / 2) : length
+                if ((i + 1) % HOLDERS !== holder)
+                  pair.apply(holder, stored(hashes, 0, to, 'device'))
+              })
+            }
+            steps.forEach((each, i) => {
+              play(pair, chains, each)
+              if (i % 20 === 0) checkRuns(pair.index.device)
+              if (i % 50 === 49) pair.compareEntries()
+            })
+            for (const hashes of chains) pair.compare(hashes)
+            pair.compareEntries()
+            checkRuns(pair.index.device)
+            for (let holder = 0; holder < HOLDERS; holder++) pair.leave(holder)
+            expect(pair.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+          },
+        ),
+        { numRuns: Number(process.env['BATON_FUZZ_RUNS'] ?? 12) },
+      )
+    },
+  )
+
+  it.each([1, 3])(
+    'chains of 300 on %i workers that store some of it again until all is gone',
+    (holders) => {
+      const pair = new Pair({ scanFreeBlocks: 1000 })
+      const chains = Array.from({ length: 12 }, (_, i) => hashesOf(1000 * i, 300))
+      for (const hashes of chains) {
+        for (let holder = 0; holder < holders; holder++) {
+          pair.apply(holder, stored(hashes, 0, 300, 'device'))
+        }
+      }
+      const blocks = 3600 * holders
+      for (let step = 0; step < blocks; step++) {
+        const number = (step * 7919) % blocks
+        const [holder, block] = [number % holders, Math.floor(number / holders)]
+        const hashes = chains[block % 12] ?? none
+        const at = Math.floor(block / 12)
+        pair.apply(holder, removed(hashes, at, at + 1))
+        if (step % 97 === 0) pair.apply(holder, stored(hashes, 0, 1 + (step % 300), 'device'))
+        if (step % 60 !== 0) continue
+        pair.compare(hashes)
+        checkRuns(pair.index.device)
+        if (step % 240 === 0) pair.compareEntries()
+      }
+      for (const hashes of chains) {
+        for (let holder = 0; holder < holders; holder++) pair.apply(holder, removed(hashes, 0, 300))
+      }
+      expect(pair.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+      checkRuns(pair.index.device)
+    },
+  )
+
+  it.each([60, 300])(
+    'chains of %i that branch off each other are dissolved, grow again, and give the results of the oracle',
+    (length) => {
+      const pair = new Pair()
+      const trunk = hashesOf(1, length)
+      const branches = [10, length / 2, length - 1].flatMap((at) =>
+        [1, 2].map((number) => {
+          const tail = hashesOf(10_000 * at + 1000 * number, (2 * length) / 3)
+          return { at, hashes: Uint32Array.from([...trunk.subarray(0, 2 * at + 2), ...tail]) }
+        }),
+      )
+      const check = (): void => {
+        for (const { hashes } of branches) pair.compare(hashes)
+        checkRuns(pair.index.device)
+      }
+      const { loose } = pair.index.device.parts
+      let mostLoose = 0
+      for (let round = 0; round < 3; round++) {
+        for (let holder = 0; holder < HOLDERS; holder++) {
+          pair.apply(holder, stored(trunk, 0, length, 'device'))
+          for (const { at, hashes } of branches) {
+            pair.apply(holder, stored(hashes, at + 1, hashes.length / 2, 'device'))
+          }
+        }
+        check()
+        for (let step = 0; step < 40 * length; step++) {
+          const { hashes } = branches[step % 6] ?? { hashes: trunk }
+          const at = (Math.imul(step + round, 0x9e3779b1) >>> 8) % (hashes.length / 2)
+          pair.apply(Math.floor(step / 6) % HOLDERS, removed(hashes, at, at + 1))
+          mostLoose = Math.max(mostLoose, loose.count)
+          if (step % (length / 2) === 0) check()
+          if (step % (2 * length) === 0) pair.compareEntries()
+        }
+        check()
+      }
+      expect(mostLoose, 'runs have been dissolved').toBeGreaterThan(0)
+      for (let holder = 0; holder < HOLDERS; holder++) pair.leave(holder)
+      expect(pair.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+    },
+  )
+
+  it.each([3, 7, 28, 100, 1000])(
+    'chains of %i - memory is at most 1.6 times that of the full index, little for the last tenth, and then none',
+    (length) => {
+      const index = new EventPrefixIndex()
+      const count = Math.floor(140_000 / length)
+      const blocks = count * length
+      const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+      for (const hashes of chains) index.apply(0, stored(hashes, 0, length, 'device'))
+      const full = index.stats().bytes
+      for (let step = 0; step < blocks; step++) {
+        // A multiple of the count of chains plus one would be the order of their blocks.
+        const number = (step * 61_879) % blocks
+        const at = Math.floor(number / count)
+        index.apply(0, removed(chains[number % count] ?? none, at, at + 1))
+        if (step % 1000 !== 999) continue
+        const { bytes, entries } = index.stats()
+        expect(entries).toBe(blocks - step - 1)
+        expect(bytes).toBeLessThan(1.6 * full)
+        if (entries > 100 && entries < blocks / 10) expect(bytes / entries).toBeLessThan(64)
+      }
+      expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+      expect(index.stats().bytes).toBeLessThan(16_384)
+    },
+  )
+
+  it('a run of which few blocks are left is dissolved, which releases the memory of all runs', () => {
+    const index = new EventPrefixIndex()
+    const chains = Array.from({ length: 300 }, (_, i) => hashesOf(1000 * i, 40))
+    for (const hashes of chains) index.apply(0, stored(hashes, 0, 40, 'device'))
+    for (const hashes of chains.slice(1)) index.apply(0, removed(hashes, 0, 40))
+    const last = chains[0] ?? none
+    for (let block = 1; block < 39; block++) {
+      if (block % 8 !== 0) index.apply(0, removed(last, block, block + 1))
+    }
+    const { blocks, loose } = index.device.parts
+    expect(index.stats()).toMatchObject({ entries: 6, blocks: 6 })
+    expect([blocks.runs.live, loose.count]).toEqual([0, 6])
+    checkRuns(index.device)
+  })
+
+  it('a long chain with holes stays a run; it ends at a hole for each worker until that is filled', () => {
+    const index = new EventPrefixIndex()
+    const { blocks, loose } = index.device.parts
+    const [found, hashes] = [new PrefixMatches(2), hashesOf(1, 1000)]
+    const depths = (): number[] => {
+      index.find(hashes, found)
+      checkRuns(index.device)
+      return [found.device[0] ?? 0, found.device[1] ?? 0]
+    }
+    for (const holder of [0, 1]) index.apply(holder, stored(hashes, 0, 1000, 'device'))
+    index.apply(0, removed(hashes, 600, 601))
+    expect(depths()).toEqual([600, 1000])
+    index.apply(1, removed(hashes, 600, 601))
+    index.apply(1, removed(hashes, 20, 21))
+    expect(depths()).toEqual([600, 20])
+    expect(index.stats()).toMatchObject({ entries: 1997 })
+    expect(depths()).toEqual([600, 20])
+    index.apply(0, stored(hashes, 600, 601, 'device'))
+    expect([...depths(), blocks.runs.live, blocks.count, loose.count]).toEqual([
+      1000, 20, 1, 1000, 0,
+    ])
+    expect(index.stats()).toMatchObject({ entries: 1998, blocks: 1000 })
+  })
+
+  it('removals of blocks that were never stored - are dropped by the next pass', () => {
+    const index = new EventPrefixIndex()
+    const hashes = hashesOf(1, 200)
+    index.apply(0, stored(hashes, 0, 200, 'device'))
+    for (let i = 0; i < 1000; i++) index.apply(0, removed(hashesOf(50_000 + 10 * i, 1), 0, 1))
+    const { deferred } = index.device.parts
+    expect(deferred.count).toBeLessThan(150)
+    expect(index.stats().entries).toBe(200)
+    expect(deferred.count).toBe(0)
+  })
+
+  it('queries that have to check removals for long - are the reason for a pass', () => {
+    const index = new EventPrefixIndex()
+    const matches = new PrefixMatches(2)
+    const hashes = hashesOf(1, 300)
+    index.apply(0, stored(hashes, 0, 300, 'device'))
+    index.apply(0, removed(hashes, 100, 101))
+    const { deferred } = index.device.parts
+    const other = hashesOf(90_000, 1)
+    // Each query checks 30 blocks, so that a pass over the 300 is due after three.
+    for (let query = 0; query < 3; query++) {
+      expect(deferred.count).toBe(1)
+      index.find(hashes.subarray(0, 60), matches)
+      expect(matches.device[0]).toBe(30)
+      index.apply(1, stored(other, 0, 1, 'device'))
+    }
+    expect(deferred.count).toBe(0)
+    index.find(hashes, matches)
+    expect(matches.device[0]).toBe(100)
+  })
+})

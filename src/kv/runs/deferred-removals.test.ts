@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { DeferredRemovals } from './deferred-removals.ts'
+
+const HOLDERS = 5
+const BLOCKS = 20_000
+const low = (block: number): number => Math.imul(block + 1, 0x9e3779b1)
+const high = (block: number): number => Math.imul(block + 1, 0x85ebca6b)
+const hashesOf = (blocks: readonly number[]): Uint32Array =>
+  Uint32Array.from(blocks.flatMap((block) => [low(block), high(block)]))
+
+describe('DeferredRemovals', () => {
+  it.each([1, 7, 300, 3000])(
+    'agree with plain sets, also while filters are replaced; %i removals between two questions',
+    (between) => {
+      const deferred = new DeferredRemovals()
+      const plain = Array.from({ length: HOLDERS }, () => new Set<number>())
+      let state = 1
+      const draw = (below: number): number => {
+        state = Math.imul(state, 0x2c1b3c6d) + 0x297a2d39
+        return ((state ^ (state >>> 15)) >>> 0) % below
+      }
+      const wrong: string[] = []
+      for (let step = 0; step < 60_000; step++) {
+        const holder = draw(HOLDERS)
+        const own = plain[holder] as Set<number>
+        if (draw(4000) === 0) {
+          const state = deferred.of(holder)
+          if (state !== undefined) deferred.done(holder, state, draw(2) * 100_000, 0)
+          own.clear()
+        }
+        const block = draw(BLOCKS)
+        deferred.add(
+          holder,
+          deferred.of(holder) ?? deferred.begin(holder, 100_000),
+          low(block),
+          high(block),
+        )
+        own.add(block)
+        if (step % between !== 0) continue
+        if (draw(3) === 0) {
+          const stored = Array.from({ length: 20 }, () => draw(BLOCKS))
+          deferred.cancel(holder, hashesOf([block, ...stored]))
+          for (const each of [block, ...stored]) own.delete(each)
+        }
+        const asked = Array.from({ length: 8 }, () => draw(BLOCKS))
+        asked.splice(draw(8), 0, block, ...[...own].slice(0, draw(4)))
+        const matches = new PrefixMatches(HOLDERS)
+        for (let other = 0; other < HOLDERS; other++) {
+          matches.add(other)
+          matches.device[other] = asked.length
+        }
+        deferred.shorten(hashesOf(asked), asked.length, matches)
+        plain.forEach((blocks, other) => {
+          const depth = asked.findIndex((each) => blocks.has(each))
+          const wanted = depth < 0 ? asked.length : depth
+          if (matches.device[other] !== wanted) wrong.push(`step ${step}: ${other} ${wanted}`)
+          const isIn = deferred.has(other, low(block), high(block))
+          if (isIn !== blocks.has(block)) wrong.push(`step ${step}: ${other} ${isIn}`)
+        })
+      }
+      expect(wrong.slice(0, 5)).toEqual([])
+      for (let holder = 0; holder < HOLDERS; holder++) deferred.delete(holder)
+      expect([deferred.count, deferred.isInUse]).toEqual([0, false])
+      expect(deferred.bytes).toBe(new DeferredRemovals().bytes)
+    },
+  )
+})

@@ -1,0 +1,302 @@
+/**
+ * Removals of blocks that would have to be searched for, kept until one pass over the runs of their holder
+ * (`RunSweep`) finds many of them.
+ *
+ * What a holder has is therefore what the runs say minus what is deferred here; `RunIndex` asks before it believes the
+ * runs. Adding one writes to the end of a list. Before the next store or query, the new ones are added to two filters, of all
+ * holders' blocks and of their holder's, which answer nearly all questions; a list is only searched if they do not exclude a
+ * block. Owns the time of a pass: when removals of half of the holder's blocks wait, so that a pass reads two blocks per
+ * removal whatever the size of the index, or when there have been many questions.
+ */
+import type { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { SharpFilter, SmallFilter } from '../words/bloom-filters.ts'
+import { WantedHashes } from '../words/wanted-hashes.ts'
+
+/** A pass over fewer blocks than this is not worth its fixed cost. */
+const LIMIT_MIN = 32
+/** A pass takes milliseconds with more than this. */
+const LIMIT_MAX = 1 << 16
+/** A pass is made when this part of the holder's blocks (2⁻¹) waits, or a smaller one (2⁻⁵) when there are very many. */
+const SHARE = 1
+const SHARE_IF_MANY = 5
+const MANY = 1 << 21
+/** Blocks that passes read for each block of a query, or hash of a list, that had to be checked: queries must be fast. */
+const READS_PER_CHECK = 4
+/** Holders that are looked at in search of one that needs a pass. */
+const LOOK_MAX = 32
+const WORDS_MIN = 64
+/** A new filter is filled by so many removals whenever one is added. */
+const FILL_STEP = 8
+/** Adding so many removals to the filters takes some milliseconds. */
+const UNFILTERED_MAX = 1 << 18
+
+/** What is deferred of a holder. */
+export interface Deferred {
+  /** The removed hashes, two signed halves each, and their number. A hash may be there more than once. */
+  words: Int32Array
+  count: number
+  /** Contains this number of them, from the first one on. */
+  filter: SharpFilter
+  filtered: number
+  /** Number of the holder's blocks in runs, without those stored since the last pass; and whether it had more loose ones. */
+  blocks: number
+  isLoose: boolean
+  /** Number of removals since the last block that did not have to be searched for. */
+  misses: number
+}
+
+export class DeferredRemovals {
+  /** By holder. */
+  readonly #own: (Deferred | undefined)[] = []
+  #known = 0
+  /** Holders with removals that the filters do not contain; and about the number of these removals. */
+  readonly #unfiltered: number[] = []
+  #unfilteredCount = 0
+  /** All other hashes here, and some that have gone. */
+  #filter = new SmallFilter(0)
+  /** Its successor while it is being filled: contains all before a removal (`#fillAt`) of a holder, and those added since. */
+  #nextFilter: SmallFilter | null = null
+  #fillHolder = 0
+  #fillAt = 0
+  /** Number of checks, less those that have been the reason for a pass. */
+  #checked = 0
+  /** Where to look for a holder for such a pass. */
+  #hand = 0
+  /** Scratch: indexes of the blocks of a query that any holder may have lost, and hashes that are stored again. */
+  #suspects = new Int32Array(64)
+  readonly #stored = new WantedHashes()
+  count = 0
+
+  get bytes(): number {
+    let bytes = this.#filter.bytes + (this.#nextFilter?.bytes ?? 0)
+    for (const own of this.#own) {
+      if (own !== undefined) bytes += own.words.byteLength + own.filter.bytes
+    }
+    return bytes
+  }
+
+  /** Whether any holder evicts in no order. */
+  get isInUse(): boolean {
+    return this.#known > 0
+  }
+
+  /** The holders that have removals here. */
+  get holders(): number[] {
+    return [...this.#own.keys()].filter((holder) => (this.#own[holder]?.count ?? 0) > 0)
+  }
+
+  of(holder: number): Deferred | undefined {
+    return holder < this.#own.length ? this.#own[holder] : undefined
+  }
+
+  /** Call before a holder's first removal, with its number of blocks in runs. */
+  begin(holder: number, blocks: number): Deferred {
+    while (this.#own.length <= holder) this.#own.push(undefined)
+    const words = new Int32Array(WORDS_MIN)
+    const filter = new SharpFilter(0)
+    const own = { words, count: 0, filter, filtered: 0, blocks, isLoose: false, misses: 0 }
+    this.#own[holder] = own
+    this.#known += 1
+    return own
+  }
+
+  /** Adds a removal; returns whether it is time for a pass. */
+  add(holder: number, own: Deferred, low: number, high: number): boolean {
+    const at = 2 * own.count
+    if (at === own.words.length) {
+      const words = new Int32Array(2 * at)
+      words.set(own.words)
+      own.words = words
+    }
+    own.words[at] = low
+    own.words[at + 1] = high
+    if (own.filtered === own.count) this.#unfiltered.push(holder)
+    own.count += 1
+    this.count += 1
+    this.#unfilteredCount += 1
+    if (this.#unfilteredCount === UNFILTERED_MAX) this.prepare()
+    const share = this.count > MANY ? SHARE_IF_MANY : SHARE
+    return own.count >= Math.min(LIMIT_MAX, Math.max(LIMIT_MIN, own.blocks >> share))
+  }
+
+  /** Adds all removals to the filters; call before a question. */
+  prepare(): void {
+    if (this.#unfilteredCount === 0) return
+    this.#unfilteredCount = 0
+    for (const holder of this.#unfiltered) {
+      const own = this.of(holder)
+      if (own === undefined) continue
+      const { count, words } = own
+      if (count > own.filter.capacity) own.filter = copyOf(own)
+      while (own.filtered < count) {
+        const at = 2 * own.filtered
+        own.filter.add(words[at] as number, words[at + 1] as number)
+        // First, because a new filter is filled with what the others contain.
+        own.filtered += 1
+        this.#addToAll(words[at] as number, words[at + 1] as number)
+      }
+    }
+    this.#unfiltered.length = 0
+  }
+
+  #addToAll(low: number, high: number): void {
+    this.#filter.add(low, high)
+    if (this.#nextFilter !== null) {
+      this.#nextFilter.add(low, high)
+      this.#fillFilter(this.#nextFilter)
+    } else if (this.#filter.left < 0) this.#replaceFilter()
+  }
+
+  /** All removals of a holder have been made; it has so many blocks left in runs, and so many loose ones. */
+  done(holder: number, own: Deferred, blocks: number, loose: number): void {
+    this.count -= own.count
+    own.words = new Int32Array(WORDS_MIN)
+    own.count = 0
+    own.filter = new SharpFilter(0)
+    own.filtered = 0
+    own.blocks = blocks
+    own.isLoose = loose > blocks
+    own.misses = 0
+    if (blocks === 0) {
+      this.#own[holder] = undefined
+      this.#known -= 1
+    }
+    if (this.count > 0) return
+    this.#unfiltered.length = 0
+    this.#unfilteredCount = 0
+    this.#filter = new SmallFilter(0)
+    this.#nextFilter = null
+    this.#checked = 0
+  }
+
+  /** A holder that needs a pass because of checks, or -1. */
+  due(): number {
+    for (let look = 0; look < LOOK_MAX && this.#checked > 0; look++) {
+      this.#hand = this.#hand + 1 < this.#own.length ? this.#hand + 1 : 0
+      const own = this.#own[this.#hand]
+      if (own === undefined || own.count === 0) continue
+      if (READS_PER_CHECK * this.#checked < own.blocks) break
+      this.#checked -= own.blocks / READS_PER_CHECK
+      return this.#hand
+    }
+    return -1
+  }
+
+  /** A holder has left. */
+  delete(holder: number): void {
+    const own = this.of(holder)
+    if (own !== undefined) this.done(holder, own, 0, 0)
+  }
+
+  /** Whether the holder has lost a block (signed halves) that the runs may say it has. */
+  has(holder: number, low: number, high: number): boolean {
+    const own = this.of(holder)
+    if (own === undefined || own.count === 0) return false
+    this.prepare()
+    if (!own.filter.has(low, high)) return false
+    const { count, words } = own
+    let at = 2 * count - 2
+    while (at >= 0 && (words[at] !== low || words[at + 1] !== high)) at -= 2
+    this.#checked += count - (at >> 1)
+    return at >= 0
+  }
+
+  /** The holder has stored these blocks (again): they are not removed any more. */
+  cancel(holder: number, hashes: Uint32Array): void {
+    const own = this.of(holder)
+    if (own === undefined || own.count === 0) return
+    this.prepare()
+    let first = 0
+    while (first < hashes.length && !isIn(own.filter, hashes, first)) first += 2
+    if (first === hashes.length) return
+    this.#stored.reset(hashes, first >> 1, hashes.length >> 1)
+    const { count, words } = own
+    let kept = 0
+    for (let i = 0; i < 2 * count; i += 2) {
+      const low = words[i] as number
+      const high = words[i + 1] as number
+      if (this.#stored.has(low, high)) continue
+      words[kept] = low
+      words[kept + 1] = high
+      kept += 2
+    }
+    this.#checked += count
+    // Others have moved.
+    if (this.#fillHolder === holder) this.#fillAt = 0
+    own.count = kept >> 1
+    own.filtered = own.count
+    this.count -= count - own.count
+  }
+
+  /** Shortens what a query found of `hashes` to what the holders have; it has found at most `depth` blocks. */
+  shorten(hashes: Uint32Array, depth: number, matches: PrefixMatches): void {
+    const { device, holders } = matches
+    this.prepare()
+    this.#checked += depth
+    const suspects = this.#suspectsOf(hashes, depth)
+    let kept = 0
+    for (let k = 0; k < matches.count; k++) {
+      const holder = holders[k] as number
+      const found = device[holder] as number
+      for (let n = 0; n < suspects; n++) {
+        const i = this.#suspects[n] as number
+        if (i >= found) break
+        const low = (hashes[2 * i] as number) | 0
+        if (!this.has(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
+        device[holder] = i
+        break
+      }
+      // Holders of nothing are not listed.
+      if (device[holder] !== 0) holders[kept++] = holder
+    }
+    matches.count = kept
+  }
+
+  /** Writes the indexes of the first hashes that any holder may have lost to `#suspects`; returns their number. */
+  #suspectsOf(hashes: Uint32Array, count: number): number {
+    if (this.#suspects.length < count) this.#suspects = new Int32Array(2 * count)
+    const suspects = this.#suspects
+    const filter = this.#filter
+    let found = 0
+    for (let i = 0; i < count; i++) {
+      suspects[found] = i
+      found += isIn(filter, hashes, 2 * i) ? 1 : 0
+    }
+    return found
+  }
+
+  /** Begins a filter for all removals that wait, with space for as many more. */
+  #replaceFilter(): void {
+    this.#nextFilter = new SmallFilter(2 * this.count)
+    this.#fillHolder = 0
+    this.#fillAt = 0
+  }
+
+  #fillFilter(filter: SmallFilter): void {
+    for (let left = FILL_STEP; left > 0; left--) {
+      const own = this.of(this.#fillHolder)
+      if (own !== undefined && this.#fillAt < own.filtered) {
+        const at = 2 * this.#fillAt
+        filter.add(own.words[at] as number, own.words[at + 1] as number)
+        this.#fillAt += 1
+        continue
+      }
+      this.#fillHolder += 1
+      this.#fillAt = 0
+      if (this.#fillHolder < this.#own.length) continue
+      this.#filter = filter
+      this.#nextFilter = null
+      return
+    }
+  }
+}
+
+const isIn = (filter: SharpFilter | SmallFilter, hashes: Uint32Array, at: number): boolean =>
+  filter.has((hashes[at] as number) | 0, (hashes[at + 1] as number) | 0)
+
+/** A filter with the same removals of a holder, and space for all of them and as many more. */
+function copyOf({ count, filtered, words }: Deferred): SharpFilter {
+  const filter = new SharpFilter(2 * count)
+  for (let i = 0; i < 2 * filtered; i += 2) filter.add(words[i] as number, words[i + 1] as number)
+  return filter
+}

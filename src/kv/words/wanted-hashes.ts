@@ -1,0 +1,147 @@
+/**
+ * The hashes of an event, or of deferred removals, that have not been found yet: a table that fits into the CPU cache.
+ *
+ * Hashes are stored in the table itself, so that looking one up reads one place in memory. When many blocks are looked up
+ * (`takeEach`), a filter of bits comes first: it has no branch that depends on a block, so the processor does not wait for
+ * one look-up after the other. The same object is reused.
+ */
+import { mixHash } from './mix-hash.ts'
+
+const ROWS_MIN = 256
+/** Rows per hash, at least; and if so many hashes are few. */
+const SPACE = 2
+const SPACE_IF_FEW = 4
+const FEW = 1 << 12
+/** log2 of the bits of the filter per row. */
+const FILTER_SPACE = 2
+/** The hashes with these halves are no hashes but an empty row, and one whose hash has been taken. */
+const SPECIAL_LOW = 0
+const EMPTY_HIGH = 0
+const TAKEN_HIGH = 1
+
+const isSpecial = (low: number, high: number): boolean =>
+  low === SPECIAL_LOW && (high === EMPTY_HIGH || high === TAKEN_HIGH)
+
+export class WantedHashes {
+  /** By mixed hash: both halves (signed: V8 does not box them). */
+  #rows = new Int32Array(2 * ROWS_MIN)
+  /** Only as many rows are used as the event needs. */
+  #mask = 0
+  #shift = 0
+  /** A bit for each upper half that is wanted. */
+  #filter = new Int32Array((ROWS_MIN << FILTER_SPACE) >> 5)
+  #filterShift = 0
+  /** Whether the hashes that a row cannot contain are wanted, by their upper half. */
+  readonly #special = [false, false]
+  /** Scratch: the blocks that pass the filter. */
+  #passed = new Int32Array(0)
+  /** Number of hashes that have not been taken. */
+  left = 0
+
+  /** Fills the table with the hashes `from` .. `to`. A hash that is named twice is wanted once. */
+  reset(hashes: Int32Array | Uint32Array, from: number, to: number): void {
+    this.#makeSpace(to - from)
+    for (let k = 2 * from; k < 2 * to; k += 2) {
+      this.#add((hashes[k] as number) | 0, (hashes[k + 1] as number) | 0)
+    }
+  }
+
+  /** Like `reset`, also for `takeEach`. */
+  resetWithFilter(hashes: Int32Array, from: number, to: number): void {
+    this.reset(hashes, from, to)
+    const length = ((this.#mask + 1) << FILTER_SPACE) >> 5
+    if (length <= this.#filter.length) this.#filter.fill(0, 0, length)
+    else this.#filter = new Int32Array(length)
+    this.#filterShift = Math.clz32(length) + 1
+    const filter = this.#filter
+    for (let k = 2 * from + 1; k < 2 * to; k += 2) {
+      const high = hashes[k] as number
+      const bits = high >>> this.#filterShift
+      filter[bits] = (filter[bits] as number) | (1 << (high & 31))
+    }
+  }
+
+  #makeSpace(count: number): void {
+    let length = ROWS_MIN
+    const space = count < FEW ? SPACE_IF_FEW : SPACE
+    while (length < space * count) length *= 2
+    if (2 * length <= this.#rows.length) this.#rows.fill(0, 0, 2 * length)
+    else this.#rows = new Int32Array(2 * length)
+    this.#mask = length - 1
+    this.#shift = Math.clz32(length) + 1
+    this.#special[0] = false
+    this.#special[1] = false
+    this.left = 0
+  }
+
+  #add(low: number, high: number): void {
+    if (isSpecial(low, high)) {
+      if (this.#special[high] !== true) this.left += 1
+      this.#special[high] = true
+      return
+    }
+    const rows = this.#rows
+    let row = mixHash(low, high) >>> this.#shift
+    while (((rows[2 * row] as number) | (rows[2 * row + 1] as number)) !== 0) {
+      if (rows[2 * row] === low && rows[2 * row + 1] === high) return
+      row = (row + 1) & this.#mask
+    }
+    rows[2 * row] = low
+    rows[2 * row + 1] = high
+    this.left += 1
+  }
+
+  /** Whether a hash (signed halves) is wanted. */
+  has(low: number, high: number): boolean {
+    return isSpecial(low, high) ? this.#special[high] === true : this.#find(low, high) >= 0
+  }
+
+  /** Takes a hash (signed halves); false if it is not wanted. */
+  take(low: number, high: number): boolean {
+    if (isSpecial(low, high)) {
+      if (this.#special[high] !== true) return false
+      this.#special[high] = false
+    } else {
+      const row = this.#find(low, high)
+      if (row < 0) return false
+      this.#rows[2 * row] = SPECIAL_LOW
+      this.#rows[2 * row + 1] = TAKEN_HIGH
+    }
+    this.left -= 1
+    return true
+  }
+
+  /** The row of a hash, or -1. */
+  #find(low: number, high: number): number {
+    const rows = this.#rows
+    const mask = this.#mask
+    for (let row = mixHash(low, high) >>> this.#shift; ; row = (row + 1) & mask) {
+      const is = rows[2 * row] as number
+      if (is === low && rows[2 * row + 1] === high) return row
+      if (is === SPECIAL_LOW && rows[2 * row + 1] === EMPTY_HIGH) return -1
+    }
+  }
+
+  /**
+   * Takes the hashes of blocks at `positions` in `words` (two signed halves each). Sets `isTaken` of each block to 1 or 0.
+   * Only after `resetWithFilter`.
+   */
+  takeEach(words: Int32Array, positions: Int32Array, count: number, isTaken: Uint8Array): void {
+    if (this.#passed.length < count) this.#passed = new Int32Array(positions.length)
+    const passed = this.#passed
+    const filter = this.#filter
+    const shift = this.#filterShift
+    let passing = 0
+    for (let i = 0; i < count; i++) {
+      const high = words[2 * (positions[i] as number) + 1] as number
+      isTaken[i] = 0
+      passed[passing] = i
+      passing += ((filter[high >>> shift] as number) >>> (high & 31)) & 1
+    }
+    for (let k = 0; k < passing; k++) {
+      const i = passed[k] as number
+      const word = 2 * (positions[i] as number)
+      if (this.take(words[word] as number, words[word + 1] as number)) isTaken[i] = 1
+    }
+  }
+}
