@@ -10,6 +10,7 @@ import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { Deferred, DeferredRemovals } from './deferred-removals.ts'
+import { LONG_RUN_MIN } from './run-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
@@ -237,8 +238,12 @@ export class RunSweep {
     return pairs
   }
 
-  /** Whether so many (holder, block) pairs would take much less memory as loose blocks than their run does. */
+  /**
+   * Whether so many (holder, block) pairs would take much less memory as loose blocks than their run does. Short runs stay
+   * until their memory is wanted (`RunRelease`): converting each of them would take longer than the rest of the pass.
+   */
   #isWasteful(run: number, pairs: number): boolean {
+    if (this.#blocks.runs.length(run) < LONG_RUN_MIN) return pairs === 0
     return WASTE * BLOCK_BYTES * pairs < this.#blocks.bytesOf(run)
   }
 }
