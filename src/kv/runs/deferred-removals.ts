@@ -49,6 +49,8 @@ export class DeferredRemovals {
   /** By holder. */
   readonly #own: (Deferred | undefined)[] = []
   #known = 0
+  /** Memory of the lists and filters of all holders. */
+  #ownBytes = 0
   /** Holders with removals that the filters do not contain; and about the number of these removals. */
   readonly #unfiltered: number[] = []
   #unfilteredCount = 0
@@ -68,11 +70,7 @@ export class DeferredRemovals {
   count = 0
 
   get bytes(): number {
-    let bytes = this.#filter.bytes + (this.#nextFilter?.bytes ?? 0)
-    for (const own of this.#own) {
-      if (own !== undefined) bytes += own.words.byteLength + own.filter.bytes
-    }
-    return bytes
+    return this.#ownBytes + this.#filter.bytes + (this.#nextFilter?.bytes ?? 0)
   }
 
   /** Whether any holder evicts in no order. */
@@ -97,6 +95,7 @@ export class DeferredRemovals {
     const own = { words, count: 0, filter, filtered: 0, blocks, isLoose: false, misses: 0 }
     this.#own[holder] = own
     this.#known += 1
+    this.#ownBytes += bytesOf(own)
     return own
   }
 
@@ -106,6 +105,7 @@ export class DeferredRemovals {
     if (at === own.words.length) {
       const words = new Int32Array(2 * at)
       words.set(own.words)
+      this.#ownBytes += words.byteLength - own.words.byteLength
       own.words = words
     }
     own.words[at] = low
@@ -127,7 +127,11 @@ export class DeferredRemovals {
       const own = this.of(holder)
       if (own === undefined) continue
       const { count, words } = own
-      if (count > own.filter.capacity) own.filter = copyOf(own)
+      if (count > own.filter.capacity) {
+        this.#ownBytes -= own.filter.bytes
+        own.filter = copyOf(own)
+        this.#ownBytes += own.filter.bytes
+      }
       while (own.filtered < count) {
         const at = 2 * own.filtered
         own.filter.add(words[at] as number, words[at + 1] as number)
@@ -150,6 +154,7 @@ export class DeferredRemovals {
   /** All removals of a holder have been made; it has so many blocks left in runs, and so many loose ones. */
   done(holder: number, own: Deferred, blocks: number, loose: number): void {
     this.count -= own.count
+    this.#ownBytes -= bytesOf(own)
     own.words = new Int32Array(WORDS_MIN)
     own.count = 0
     own.filter = new SharpFilter(0)
@@ -160,7 +165,7 @@ export class DeferredRemovals {
     if (blocks === 0) {
       this.#own[holder] = undefined
       this.#known -= 1
-    }
+    } else this.#ownBytes += bytesOf(own)
     if (this.count > 0) return
     this.#unfiltered.length = 0
     this.#unfilteredCount = 0
@@ -290,6 +295,8 @@ export class DeferredRemovals {
     }
   }
 }
+
+const bytesOf = ({ filter, words }: Deferred): number => words.byteLength + filter.bytes
 
 const isIn = (filter: SharpFilter | SmallFilter, hashes: Uint32Array, at: number): boolean =>
   filter.has((hashes[at] as number) | 0, (hashes[at + 1] as number) | 0)

@@ -116,8 +116,8 @@ export class RunIndex {
   /** `bytes` plus the growth that the present blocks may cause; without memory that is being returned. */
   get bytesNeeded(): number {
     const { isActive, bytesLeft } = this.release
-    if (isActive) return this.#holdings.bytes + this.#loose.bytesNeeded + bytesLeft
-    return this.#blocks.bytesNeeded + this.#holdings.bytes + this.#loose.bytesNeeded
+    const others = this.#holdings.bytes + this.#loose.bytesNeeded + this.#deferred.bytes
+    return others + (isActive ? bytesLeft : this.#blocks.bytesNeeded)
   }
 
   /** The part of `bytes` that can only be used by runs again. */

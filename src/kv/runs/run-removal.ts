@@ -84,16 +84,15 @@ export class RunRemoval {
       }
       i += to - from
       this.#cut(holder, run, k, position, from, to)
-      this.#sweep.found(holder, to - from)
     }
   }
 
   /** Like `remove`, for one block (signed halves). */
   removeOne(holder: number, low: number, high: number): void {
     if (this.#sweep.deferUnseen(holder, low, high)) return
-    if (this.#loose.removeOne(holder, low, high)) this.#sweep.found(holder, 0)
-    else if (this.#cutOne(holder, low, high)) this.#sweep.found(holder, 1)
-    else this.#sweep.defer(holder, low, high)
+    if (this.#loose.removeOne(holder, low, high) || this.#cutOne(holder, low, high)) {
+      this.#sweep.found(holder, 0)
+    } else this.#sweep.defer(holder, low, high)
   }
 
   /** Removes a block that is in a run and anchored; false if it is not. */
@@ -185,6 +184,7 @@ export class RunRemoval {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
     }
     this.#holdings.cut(run, holder, k, from, to)
+    this.#sweep.found(holder, to - from)
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */
