@@ -161,6 +161,7 @@ describe('removals in no order', () => {
             pair.compareEntries()
             checkRuns(pair.index.device)
             for (let holder = 0; holder < HOLDERS; holder++) pair.leave(holder)
+            expect(pair.index.device.parts.deferred.isInUse).toBe(false)
             expect(pair.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
           },
         ),
@@ -314,6 +315,24 @@ describe('removals in no order', () => {
     expect(deferred.count).toBeLessThan(150)
     expect(index.stats().entries).toBe(200)
     expect(deferred.count).toBe(0)
+  })
+
+  it('a block that is removed before it is stored - is held when its chain has grown to it', () => {
+    const index = new EventPrefixIndex()
+    const matches = new PrefixMatches(2)
+    const [other, hashes] = [hashesOf(1, 100), hashesOf(50_000, 60)]
+    index.apply(0, stored(other, 0, 100, 'device'))
+    for (const at of [40, 50]) index.apply(0, removed(hashes, at, at + 1))
+    expect(index.device.parts.deferred.count).toBe(2)
+    index.apply(0, stored(hashes, 0, 40, 'device'))
+    // At the end of the last event, and as a new branch.
+    index.apply(0, stored(hashes, 40, 45, 'device'))
+    index.apply(0, stored(other, 0, 100, 'device'))
+    index.apply(0, stored(hashes, 45, 60, 'device'))
+    expect(index.device.parts.deferred.count).toBe(0)
+    expect(index.stats()).toMatchObject({ entries: 160, blocks: 160 })
+    index.find(hashes, matches)
+    expect(matches.device[0]).toBe(60)
   })
 
   it('queries that have to check removals for long - are the reason for a pass', () => {
