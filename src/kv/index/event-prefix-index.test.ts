@@ -40,6 +40,7 @@ const script: fc.Arbitrary<Script> = fc.record({
   steps: fc.array(step, { minLength: 1, maxLength: 60, size: 'max' }),
   isTidy: fc.boolean(),
   hasEngineNames: fc.boolean(),
+  areStatsCompared: fc.boolean(),
 })
 
 describe('EventPrefixIndex', () => {

@@ -9,6 +9,7 @@
  * is never copied as a whole, and it shrinks as blocks are removed. Segments with different first bits have different
  * sizes, so that they do not all split at the same time: a table of any size is about two thirds full.
  */
+import { grown } from '../words/grown.ts'
 import { BUCKET, ROW, ROWS } from './loose-rows.ts'
 import { divide, isRow, moveRows, put, seek, setMark, spreadHash, wordsFor } from './loose-rows.ts'
 
@@ -227,11 +228,11 @@ export class LooseSegments {
   #makeSegment(buckets: number, depth: number): number {
     const number = this.#free.pop() ?? this.rows.length
     if (number === this.buckets.length) {
-      this.buckets = grown(this.buckets)
-      this.surplus = grown(this.surplus)
-      this.#surplusMax = grown(this.#surplusMax)
-      this.#depths = grown(this.#depths)
-      this.#added = grown(this.#added)
+      this.buckets = grown(this.buckets, 2 * number)
+      this.surplus = grown(this.surplus, 2 * number)
+      this.#surplusMax = grown(this.#surplusMax, 2 * number)
+      this.#depths = grown(this.#depths, 2 * number)
+      this.#added = grown(this.#added, 2 * number)
     }
     const words = wordsFor(buckets)
     const spare = this.#spare.findIndex((segment) => segment.length === words)
@@ -270,10 +271,4 @@ export class LooseSegments {
     const first = (hash >>> (32 - depth)) << spare
     this.directory.fill(number, first, first + (1 << spare))
   }
-}
-
-function grown(words: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
-  const twice = new Int32Array(2 * words.length)
-  twice.set(words)
-  return twice
 }

@@ -6,6 +6,8 @@
  * `disk[h]` those that follow without a gap on disk. Zero if nothing is held. `holders[0 .. count)` lists, once each
  * and unordered, all holders for which any of the three is not zero.
  */
+import { grown } from '../words/grown.ts'
+
 /** With at least this many entries, clearing everything with a native fill is faster than clearing entry by entry. */
 const FILL_MIN = 64
 const FILL_PER_HOLDER = 8
@@ -75,10 +77,4 @@ export class PrefixMatches {
   add(holder: number): void {
     this.holders[this.count++] = holder
   }
-}
-
-function grown(old: Int32Array, length: number): Int32Array {
-  const array = new Int32Array(length)
-  array.set(old)
-  return array
 }

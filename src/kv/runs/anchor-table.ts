@@ -11,7 +11,7 @@
 import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { bitCount, bitsBetween } from '../words/bit-count.ts'
-import { mixHash } from '../words/mix-hash.ts'
+import { mixHash, tableLength, tableShift } from '../words/mix-hash.ts'
 
 const SLOTS_MIN = 256
 /** A deleted slot in the middle of a probe sequence. */
@@ -28,7 +28,7 @@ export class AnchorTable {
   /** Number of slot bits for position + 1; no position sets all of them. */
   readonly #bits: number
   #slots = new Int32Array(SLOTS_MIN)
-  #shift = Math.clz32(SLOTS_MIN) + 1
+  #shift = tableShift(SLOTS_MIN)
   /** Slots that are not empty, including stale ones and tombstones. */
   #used = 0
   #count = 0
@@ -174,20 +174,19 @@ export class AnchorTable {
   #clear(): void {
     if (this.#slots.length > SLOTS_MIN) this.#slots = new Int32Array(SLOTS_MIN)
     else this.#slots.fill(0)
-    this.#shift = Math.clz32(SLOTS_MIN) + 1
+    this.#shift = tableShift(SLOTS_MIN)
     this.#used = 0
     this.#old = NONE
   }
 
   #replace(): void {
     if (this.#old.length > 0) return
-    let length = SLOTS_MIN
-    while (length < 2 * (this.#count + 1)) length *= 2
+    const length = tableLength(SLOTS_MIN, 2 * (this.#count + 1))
     this.#old = this.#slots
     this.#oldShift = this.#shift
     this.#moved = 0
     this.#slots = new Int32Array(length)
-    this.#shift = Math.clz32(length) + 1
+    this.#shift = tableShift(length)
     this.#used = 0
   }
 

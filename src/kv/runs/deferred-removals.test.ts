@@ -25,8 +25,7 @@ describe('DeferredRemovals', () => {
         const holder = draw(HOLDERS)
         const own = plain[holder] as Set<number>
         if (draw(4000) === 0) {
-          const state = deferred.of(holder)
-          if (state !== undefined) deferred.done(holder, state, draw(2) * 100_000, 0)
+          if (deferred.of(holder) !== undefined) deferred.done(holder, draw(2) * 100_000, 0)
           own.clear()
         }
         const block = draw(BLOCKS)

@@ -10,6 +10,7 @@
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { SharpFilter, SmallFilter } from '../words/bloom-filters.ts'
+import { grown } from '../words/grown.ts'
 import { WantedHashes } from '../words/wanted-hashes.ts'
 
 /** A pass over fewer blocks than this is not worth its fixed cost. */
@@ -103,10 +104,8 @@ export class DeferredRemovals {
   add(holder: number, own: Deferred, low: number, high: number): boolean {
     const at = 2 * own.count
     if (at === own.words.length) {
-      const words = new Int32Array(2 * at)
-      words.set(own.words)
-      this.#ownBytes += words.byteLength - own.words.byteLength
-      own.words = words
+      this.#ownBytes += own.words.byteLength
+      own.words = grown(own.words, 2 * at)
     }
     own.words[at] = low
     own.words[at + 1] = high
@@ -152,26 +151,9 @@ export class DeferredRemovals {
   }
 
   /** All removals of a holder have been made; it has so many blocks left in runs, and so many loose ones. */
-  done(holder: number, own: Deferred, blocks: number, loose: number): void {
-    this.count -= own.count
-    this.#ownBytes -= bytesOf(own)
-    own.words = new Int32Array(WORDS_MIN)
-    own.count = 0
-    own.filter = new SharpFilter(0)
-    own.filtered = 0
-    own.blocks = blocks
-    own.isLoose = loose > blocks
-    own.misses = 0
-    if (blocks === 0) {
-      this.#own[holder] = undefined
-      this.#known -= 1
-    } else this.#ownBytes += bytesOf(own)
-    if (this.count > 0) return
-    this.#unfiltered.length = 0
-    this.#unfilteredCount = 0
-    this.#filter = new SmallFilter(0)
-    this.#nextFilter = null
-    this.#checked = 0
+  done(holder: number, blocks: number, loose: number): void {
+    this.delete(holder)
+    if (blocks > 0) this.begin(holder, blocks).isLoose = loose > blocks
   }
 
   /** A holder that needs a pass because of checks, or -1. */
@@ -187,10 +169,20 @@ export class DeferredRemovals {
     return -1
   }
 
-  /** A holder has left. */
+  /** Forgets the removals of a holder, which has left or has no blocks in runs. */
   delete(holder: number): void {
     const own = this.of(holder)
-    if (own !== undefined) this.done(holder, own, 0, 0)
+    if (own === undefined) return
+    this.#own[holder] = undefined
+    this.#known -= 1
+    this.#ownBytes -= bytesOf(own)
+    this.count -= own.count
+    if (this.count > 0) return
+    this.#unfiltered.length = 0
+    this.#unfilteredCount = 0
+    this.#filter = new SmallFilter(0)
+    this.#nextFilter = null
+    this.#checked = 0
   }
 
   /** Whether the holder has lost a block (signed halves) that the runs may say it has. */
@@ -212,7 +204,9 @@ export class DeferredRemovals {
     if (own === undefined || own.count === 0) return
     this.prepare()
     let first = 0
-    while (first < hashes.length && !isIn(own.filter, hashes, first)) first += 2
+    const isNotIn = (at: number): boolean =>
+      !own.filter.has((hashes[at] as number) | 0, (hashes[at + 1] as number) | 0)
+    while (first < hashes.length && isNotIn(first)) first += 2
     if (first === hashes.length) return
     this.#stored.reset(hashes, first >> 1, hashes.length >> 1)
     const { count, words } = own
@@ -265,7 +259,7 @@ export class DeferredRemovals {
     let found = 0
     for (let i = 0; i < count; i++) {
       suspects[found] = i
-      found += isIn(filter, hashes, 2 * i) ? 1 : 0
+      found += filter.bitOf((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
     }
     return found
   }
@@ -297,9 +291,6 @@ export class DeferredRemovals {
 }
 
 const bytesOf = ({ filter, words }: Deferred): number => words.byteLength + filter.bytes
-
-const isIn = (filter: SharpFilter | SmallFilter, hashes: Uint32Array, at: number): boolean =>
-  filter.has((hashes[at] as number) | 0, (hashes[at + 1] as number) | 0)
 
 /** A filter with the same removals of a holder, and space for all of them and as many more. */
 function copyOf({ count, filtered, words }: Deferred): SharpFilter {

@@ -155,9 +155,8 @@ export class RunIndex {
     this.#loose.upkeep.tend()
     this.release.tend(this.#deferred.isInUse)
     this.#sweep.tend()
-    if (this.#deferred.count > 0) {
-      const isGone = parent !== null && this.#deferred.has(holder, parent[0] | 0, parent[1] | 0)
-      if (isGone) return 'parent-not-found'
+    if (parent !== null && this.#deferred.has(holder, parent[0] | 0, parent[1] | 0)) {
+      return 'parent-not-found'
     }
     if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
       this.#deferred.cancel(holder, hashes)

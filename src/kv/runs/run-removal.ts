@@ -89,7 +89,6 @@ export class RunRemoval {
 
   /** Like `remove`, for one block (signed halves). */
   removeOne(holder: number, low: number, high: number): void {
-    if (this.#sweep.deferUnseen(holder, low, high)) return
     if (this.#loose.removeOne(holder, low, high) || this.#cutOne(holder, low, high)) {
       this.#sweep.found(holder, 0)
     } else this.#sweep.defer(holder, low, high)
@@ -122,6 +121,7 @@ export class RunRemoval {
       const low = (hashes[2 * i] as number) | 0
       if (!this.#sweep.deferUnseen(holder, low, (hashes[2 * i + 1] as number) | 0)) break
     }
+    if (i === count) return
     wanted.reset(hashes, i, count)
     let ahead = count
     // Starts with the last one: in ascending order it is the end of a holding.

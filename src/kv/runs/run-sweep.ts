@@ -7,7 +7,6 @@
  */
 import { BLOCK_BYTES } from '../loose/loose-blocks.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
-import { AHEAD_MAX } from '../loose/loose-table.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { Deferred, DeferredRemovals } from './deferred-removals.ts'
 import { LONG_RUN_MIN } from './run-blocks.ts'
@@ -15,6 +14,7 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, FIRST_PAGE, HOLDING, RUN_STRIDE, START } from './run-store.ts'
+import { grown } from '../words/grown.ts'
 import { WantedHashes } from '../words/wanted-hashes.ts'
 
 /** A run with more holders is not dissolved: a query would visit all of them for every block. */
@@ -43,7 +43,6 @@ export class RunSweep {
   #count = 0
   /** By run of the gathered blocks: where they end. */
   readonly #ends = new Int32Array(SEGMENT_MASK + 1)
-  readonly #left = new Uint32Array(2 * AHEAD_MAX)
 
   constructor(
     blocks: RunBlocks,
@@ -131,29 +130,24 @@ export class RunSweep {
     }
     this.#dissolution.flush()
     if (wanted.left > 0) this.#removeLoose(holder, own)
-    this.#deferred.done(holder, own, blocks, this.#loose.entriesOf(holder))
+    this.#deferred.done(holder, blocks, this.#loose.entriesOf(holder))
   }
 
-  /** Removes the wanted blocks that have become loose. */
+  /** Removes the wanted blocks that have become loose; overwrites the list. */
   #removeLoose(holder: number, own: Deferred): void {
-    const wanted = this.#wanted
-    const { words } = own
-    const left = this.#left
-    let count = 0
-    for (let i = 0; i < own.count; i++) {
-      const [low, high] = [words[2 * i] as number, words[2 * i + 1] as number]
-      if (wanted.take(low, high)) {
-        left[2 * count] = low
-        left[2 * count + 1] = high
-        count += 1
-      }
-      if (count < AHEAD_MAX && i + 1 < own.count) continue
-      if (count > 1) this.#loose.prefetch(left, 0, count)
-      for (let k = 0; k < count; k++) {
-        this.#loose.removeOne(holder, (left[2 * k] as number) | 0, (left[2 * k + 1] as number) | 0)
-      }
-      count = 0
+    const { count, words } = own
+    let left = 0
+    for (let i = 0; i < 2 * count; i += 2) {
+      const low = words[i] as number
+      const high = words[i + 1] as number
+      if (!this.#wanted.take(low, high)) continue
+      words[2 * left] = low
+      words[2 * left + 1] = high
+      left += 1
     }
+    const hashes = new Uint32Array(words.buffer, 0, 2 * left)
+    // A block that it does not have ends a removal, and is skipped.
+    for (let i = 0; i < left; i++) i = this.#loose.remove(holder, hashes, i)
   }
 
   /** Gathers the holder's blocks of some runs from run number `i` on; returns the number after the last one. */
@@ -185,12 +179,8 @@ export class RunSweep {
 
   #reserve(length: number): void {
     if (this.#offsets.length >= length) return
-    const offsets = new Int32Array(2 * length)
-    const positions = new Int32Array(2 * length)
-    offsets.set(this.#offsets)
-    positions.set(this.#positions)
-    this.#offsets = offsets
-    this.#positions = positions
+    this.#offsets = grown(this.#offsets, 2 * length)
+    this.#positions = grown(this.#positions, 2 * length)
     this.#isTaken = new Uint8Array(2 * length)
   }
 

@@ -6,18 +6,11 @@
  * Sources: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors" (1970); F. Putze et al., "Cache-, hash-
  * and space-efficient Bloom filters" (2007), for the bits in one word.
  */
-import { mixHash } from './mix-hash.ts'
+import { mixHash, tableLength, tableShift } from './mix-hash.ts'
 
 const WORDS_MIN = 64
 /** Hashes per word of a small filter, at most. */
 const PER_WORD = 4
-
-/** The number of words for at least so many. */
-function lengthFor(words: number): number {
-  let length = WORDS_MIN
-  while (length < words) length *= 2
-  return length
-}
 
 export class SmallFilter {
   readonly #words: Int32Array
@@ -27,10 +20,10 @@ export class SmallFilter {
 
   /** A filter for at least so many hashes. */
   constructor(hashes: number) {
-    const length = lengthFor(hashes / PER_WORD)
+    const length = tableLength(WORDS_MIN, hashes / PER_WORD)
     this.#words = new Int32Array(length)
     // The upper bits of a mixed hash are those that depend on all of it.
-    this.#shift = Math.clz32(length << 5) + 1
+    this.#shift = tableShift(length << 5)
     this.left = PER_WORD * length
   }
 
@@ -45,10 +38,10 @@ export class SmallFilter {
     this.left -= 1
   }
 
-  /** Whether a hash may have been added. */
-  has(low: number, high: number): boolean {
+  /** 1 if a hash may have been added, otherwise 0: a number, so that a caller needs no branch. */
+  bitOf(low: number, high: number): number {
     const bit = mixHash(low, high) >>> this.#shift
-    return (((this.#words[bit >>> 5] as number) >>> (bit & 31)) & 1) !== 0
+    return ((this.#words[bit >>> 5] as number) >>> (bit & 31)) & 1
   }
 }
 
@@ -69,9 +62,9 @@ export class SharpFilter {
 
   /** A filter for at least so many hashes. */
   constructor(hashes: number) {
-    const length = lengthFor(hashes)
+    const length = tableLength(WORDS_MIN, hashes)
     this.#words = new Int32Array(length)
-    this.#shift = Math.clz32(length) + 1
+    this.#shift = tableShift(length)
   }
 
   get bytes(): number {
@@ -89,6 +82,7 @@ export class SharpFilter {
     this.#words[word] = (this.#words[word] as number) | bitsOf(hash)
   }
 
+  /** Whether a hash may have been added. */
   has(low: number, high: number): boolean {
     const hash = mixHash(low, high)
     const bits = bitsOf(hash)

@@ -3,6 +3,8 @@
  *
  * An open-addressing table of (holder + 1, index). A full table is replaced incrementally, a few rows per change.
  */
+import { tableLength } from './mix-hash.ts'
+
 const ROWS_MIN = 256
 const TOMB = -1
 /** Minimum number of old rows moved per change; and the share of the new rows that may change until all are moved. */
@@ -74,8 +76,7 @@ export class HolderPlaces {
 
   #replace(): void {
     if (this.#old.length > 0) return
-    let count = ROWS_MIN
-    while (count < 3 * this.#count) count *= 2
+    const count = tableLength(ROWS_MIN, 3 * this.#count)
     this.#old = this.#rows
     this.#moved = 0
     this.#rows = new Int32Array(2 * count)

@@ -3,6 +3,9 @@
  *
  * Used for per-holder data of up to a million holders: doubling a plain array would move megabytes in one call.
  */
+import { grown } from './grown.ts'
+import { tableLength } from './mix-hash.ts'
+
 const PAGE_BITS = 14
 const PAGE_WORDS = 1 << PAGE_BITS
 const PAGE_MASK = PAGE_WORDS - 1
@@ -28,12 +31,8 @@ export class PagedWords {
     if (length <= this.length) return
     const first = this.#first
     if (first.length < PAGE_WORDS) {
-      let words = first.length
-      while (words < Math.min(length, PAGE_WORDS)) words *= 2
-      const grown = new Int32Array(words)
-      grown.set(first)
-      this.#first = grown
-      this.#pages[0] = grown
+      this.#first = grown(first, tableLength(first.length, Math.min(length, PAGE_WORDS)))
+      this.#pages[0] = this.#first
     }
     while (this.length < length) this.#pages.push(new Int32Array(PAGE_WORDS))
   }

@@ -5,15 +5,14 @@
  * (`takeEach`), a filter of bits comes first: it has no branch that depends on a block, so the processor does not wait for
  * one look-up after the other. The same object is reused.
  */
-import { mixHash } from './mix-hash.ts'
+import { SmallFilter } from './bloom-filters.ts'
+import { mixHash, tableLength, tableShift } from './mix-hash.ts'
 
 const ROWS_MIN = 256
 /** Rows per hash, at least; and if so many hashes are few. */
 const SPACE = 2
 const SPACE_IF_FEW = 4
 const FEW = 1 << 12
-/** log2 of the bits of the filter per row. */
-const FILTER_SPACE = 2
 /** The hashes with these halves are no hashes but an empty row, and one whose hash has been taken. */
 const SPECIAL_LOW = 0
 const EMPTY_HIGH = 0
@@ -28,9 +27,7 @@ export class WantedHashes {
   /** Only as many rows are used as the event needs. */
   #mask = 0
   #shift = 0
-  /** A bit for each upper half that is wanted. */
-  #filter = new Int32Array((ROWS_MIN << FILTER_SPACE) >> 5)
-  #filterShift = 0
+  #filter = new SmallFilter(0)
   /** Whether the hashes that a row cannot contain are wanted, by their upper half. */
   readonly #special = [false, false]
   /** Scratch: the blocks that pass the filter. */
@@ -49,26 +46,19 @@ export class WantedHashes {
   /** Like `reset`, also for `takeEach`. */
   resetWithFilter(hashes: Int32Array, from: number, to: number): void {
     this.reset(hashes, from, to)
-    const length = ((this.#mask + 1) << FILTER_SPACE) >> 5
-    if (length <= this.#filter.length) this.#filter.fill(0, 0, length)
-    else this.#filter = new Int32Array(length)
-    this.#filterShift = Math.clz32(length) + 1
-    const filter = this.#filter
-    for (let k = 2 * from + 1; k < 2 * to; k += 2) {
-      const high = hashes[k] as number
-      const bits = high >>> this.#filterShift
-      filter[bits] = (filter[bits] as number) | (1 << (high & 31))
+    this.#filter = new SmallFilter(to - from)
+    for (let k = 2 * from; k < 2 * to; k += 2) {
+      this.#filter.add(hashes[k] as number, hashes[k + 1] as number)
     }
   }
 
   #makeSpace(count: number): void {
-    let length = ROWS_MIN
     const space = count < FEW ? SPACE_IF_FEW : SPACE
-    while (length < space * count) length *= 2
+    const length = tableLength(ROWS_MIN, space * count)
     if (2 * length <= this.#rows.length) this.#rows.fill(0, 0, 2 * length)
     else this.#rows = new Int32Array(2 * length)
     this.#mask = length - 1
-    this.#shift = Math.clz32(length) + 1
+    this.#shift = tableShift(length)
     this.#special[0] = false
     this.#special[1] = false
     this.left = 0
@@ -130,13 +120,12 @@ export class WantedHashes {
     if (this.#passed.length < count) this.#passed = new Int32Array(positions.length)
     const passed = this.#passed
     const filter = this.#filter
-    const shift = this.#filterShift
     let passing = 0
     for (let i = 0; i < count; i++) {
-      const high = words[2 * (positions[i] as number) + 1] as number
+      const word = 2 * (positions[i] as number)
       isTaken[i] = 0
       passed[passing] = i
-      passing += ((filter[high >>> shift] as number) >>> (high & 31)) & 1
+      passing += filter.bitOf(words[word] as number, words[word + 1] as number)
     }
     for (let k = 0; k < passing; k++) {
       const i = passed[k] as number
