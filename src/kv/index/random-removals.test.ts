@@ -1,6 +1,7 @@
 /** Blocks that are removed one by one in no order: their removals are deferred, and nobody can tell. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../base/index.ts'
 import type { KvEvent } from '../events/kv-event.ts'
 import { NaivePrefixIndex } from '../prefix/naive-prefix-index.ts'
 import { PrefixMatches } from '../prefix/prefix-matches.ts'
@@ -198,6 +199,34 @@ describe('removals in no order', () => {
       }
       expect(pair.index.stats()).toMatchObject({ entries: 0, blocks: 0 })
       checkRuns(pair.index.device)
+    },
+  )
+
+  it.each([7, 20, 50, 100, 1000])(
+    'chains of %i that are removed by events of several blocks in no order - lose each of them',
+    (length) => {
+      const count = Math.ceil(4000 / length)
+      const blocks = count * length
+      const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+      // Some runs must end before others, so the order may not be a regular one.
+      const random = seededRandom(length)
+      const keys = Array.from({ length: blocks }, () => random.next())
+      const order = [...keys.keys()].sort((a, b) => (keys[a] as number) - (keys[b] as number))
+      for (let round = 0; round < 30; round++) {
+        const index = new EventPrefixIndex()
+        for (const hashes of chains) index.apply(0, stored(hashes, 0, length, 'device'))
+        const blocksEach = 2 + 7 * round
+        for (let step = 0; step < blocks; step += blocksEach) {
+          const removals = Array.from({ length: Math.min(blocksEach, blocks - step) }, (_, i) => {
+            const number = order[step + i] as number
+            const at = Math.floor(number / count)
+            return removed(chains[number % count] ?? none, at, at + 1)
+          })
+          index.applyAll(0, removals)
+        }
+        expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+        checkRuns(index.device)
+      }
     },
   )
 

@@ -91,7 +91,7 @@ export class RunRemoval {
   removeOne(holder: number, low: number, high: number): void {
     if (this.#loose.removeOne(holder, low, high) || this.#cutOne(holder, low, high)) {
       this.#sweep.found(holder, 0)
-    } else this.#sweep.defer(holder, low, high)
+    } else if (this.#sweep.defer(holder, low, high)) this.#sweep.makeDeferred(holder)
   }
 
   /** Removes a block that is in a run and anchored; false if it is not. */
@@ -141,11 +141,13 @@ export class RunRemoval {
       const position = this.#locate(hashes, k, holder)
       if (position >= 0) this.#takeAround(holder, position)
     }
+    let isTime = false
     for (let k = i; k < count && wanted.left > 0; k++) {
       const low = (hashes[2 * k] as number) | 0
       const high = (hashes[2 * k + 1] as number) | 0
-      if (wanted.take(low, high)) this.#sweep.defer(holder, low, high)
+      if (wanted.take(low, high)) isTime = this.#sweep.defer(holder, low, high)
     }
+    if (isTime) this.#sweep.makeDeferred(holder)
   }
 
   /** Removes the block at a position and its neighbours that are wanted. */

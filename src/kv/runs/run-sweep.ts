@@ -58,14 +58,23 @@ export class RunSweep {
     this.#deferred = deferred
   }
 
-  /** Removes a block later (signed halves) that the holder may have in one of its runs. */
-  defer(holder: number, low: number, high: number): void {
+  /**
+   * Removes a block later (signed halves) that the holder may have in one of its runs. True if it is time for a pass
+   * (`makeDeferred`), which moves blocks: not before all blocks of an event have been looked up and deferred.
+   */
+  defer(holder: number, low: number, high: number): boolean {
     // Every block of a dense run is anchored.
-    if (this.#holdings.holders.sparseCount(holder) === 0) return
+    if (this.#holdings.holders.sparseCount(holder) === 0) return false
     const deferred = this.#deferred
     const own = deferred.of(holder) ?? deferred.begin(holder, this.#blocksOf(holder))
     own.misses += 1
-    if (deferred.add(holder, own, low, high)) this.#sweep(holder, own)
+    return deferred.add(holder, own, low, high)
+  }
+
+  /** Makes the deferred removals of a holder. */
+  makeDeferred(holder: number): void {
+    const own = this.#deferred.of(holder)
+    if (own !== undefined) this.#sweep(holder, own)
   }
 
   /**
@@ -93,7 +102,7 @@ export class RunSweep {
     if (this.#deferred.count === 0) return
     this.#deferred.prepare()
     const holder = this.#deferred.due()
-    if (holder >= 0) this.#sweep(holder, this.#deferred.of(holder) as Deferred)
+    if (holder >= 0) this.makeDeferred(holder)
   }
 
   /** About the number of a holder's blocks in runs. */
@@ -109,7 +118,7 @@ export class RunSweep {
     const { holders } = deferred
     const blocks = holders.reduce((sum, holder) => sum + (deferred.of(holder)?.blocks ?? 0), 0)
     if (blocks > SWEPT_MAX) return
-    for (const holder of holders) this.#sweep(holder, deferred.of(holder) as Deferred)
+    for (const holder of holders) this.makeDeferred(holder)
   }
 
   #sweep(holder: number, own: Deferred): void {
