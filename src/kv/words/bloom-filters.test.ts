@@ -21,7 +21,7 @@ function sharpFilter(hashes: number) {
 }
 
 it.each([
-  ['SmallFilter', smallFilter, 0.2],
+  ['SmallFilter', smallFilter, 0.03],
   ['SharpFilter', sharpFilter, 0.006],
 ] as const)(
   '%s - never excludes what was added, and seldom includes what was not',

@@ -1,8 +1,8 @@
 /**
  * Two Bloom filters of block hashes. Bits are never removed from them.
  *
- * `SmallFilter` has one bit per hash: cheap to ask for all blocks of a query. `SharpFilter` has four bits in one word, so that
- * it is rarely wrong: 0.2 % if it has as many words as hashes.
+ * Both have a few bits per hash in one word: `SmallFilter` two, for up to two hashes per word, and is wrong for 2 % of
+ * other hashes; `SharpFilter` four, for one hash per word, and is wrong for 0.2 %.
  * Sources: B. H. Bloom, "Space/time trade-offs in hash coding with allowable errors" (1970); F. Putze et al., "Cache-, hash-
  * and space-efficient Bloom filters" (2007), for the bits in one word.
  */
@@ -10,11 +10,14 @@ import { mixHash, tableLength, tableShift } from './mix-hash.ts'
 
 const WORDS_MIN = 64
 /** Hashes per word of a small filter, at most. */
-const PER_WORD = 4
+const PER_WORD = 2
 
 export class SmallFilter {
   readonly #words: Int32Array
   readonly #shift: number
+  /** Where the numbers of the two bits begin in a mixed hash: after the bits of the word. */
+  readonly #first: number
+  readonly #second: number
   /** Number of hashes that may still be added. */
   left: number
 
@@ -23,7 +26,9 @@ export class SmallFilter {
     const length = tableLength(WORDS_MIN, hashes / PER_WORD)
     this.#words = new Int32Array(length)
     // The upper bits of a mixed hash are those that depend on all of it.
-    this.#shift = tableShift(length << 5)
+    this.#shift = tableShift(length)
+    this.#first = this.#shift - 5
+    this.#second = this.#shift - 10
     this.left = PER_WORD * length
   }
 
@@ -33,21 +38,24 @@ export class SmallFilter {
 
   /** Adds a hash (signed halves, as everywhere here). */
   add(low: number, high: number): void {
-    const bit = mixHash(low, high) >>> this.#shift
-    this.#words[bit >>> 5] = (this.#words[bit >>> 5] as number) | (1 << (bit & 31))
+    const mixed = mixHash(low, high)
+    const word = mixed >>> this.#shift
+    const bits = (1 << (mixed >>> this.#first)) | (1 << (mixed >>> this.#second))
+    this.#words[word] = (this.#words[word] as number) | bits
     this.left -= 1
   }
 
   /** 1 if a hash may have been added, otherwise 0: a number, so that a caller needs no branch. */
   bitOf(low: number, high: number): number {
-    const bit = mixHash(low, high) >>> this.#shift
-    return ((this.#words[bit >>> 5] as number) >>> (bit & 31)) & 1
+    const mixed = mixHash(low, high)
+    const bits = this.#words[mixed >>> this.#shift] as number
+    return (bits >>> (mixed >>> this.#first)) & (bits >>> (mixed >>> this.#second)) & 1
   }
 }
 
-/** Four bits of a word, which do not depend on the upper bits of the hash. */
-function bitsOf(hash: number): number {
-  const bits = Math.imul(hash ^ (hash << 13), 0x85ebca6b)
+/** The bits of a mixed hash in a sharp filter: four, which do not depend on its upper bits. */
+function sharpBits(mixed: number): number {
+  const bits = Math.imul(mixed ^ (mixed << 13), 0x85ebca6b)
   return (
     (1 << (bits >>> 27)) |
     (1 << ((bits >>> 22) & 31)) |
@@ -77,15 +85,15 @@ export class SharpFilter {
   }
 
   add(low: number, high: number): void {
-    const hash = mixHash(low, high)
-    const word = hash >>> this.#shift
-    this.#words[word] = (this.#words[word] as number) | bitsOf(hash)
+    const mixed = mixHash(low, high)
+    const word = mixed >>> this.#shift
+    this.#words[word] = (this.#words[word] as number) | sharpBits(mixed)
   }
 
   /** Whether a hash may have been added. */
   has(low: number, high: number): boolean {
-    const hash = mixHash(low, high)
-    const bits = bitsOf(hash)
-    return ((this.#words[hash >>> this.#shift] as number) & bits) === bits
+    const mixed = mixHash(low, high)
+    const bits = sharpBits(mixed)
+    return ((this.#words[mixed >>> this.#shift] as number) & bits) === bits
   }
 }
