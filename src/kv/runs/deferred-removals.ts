@@ -17,9 +17,9 @@ import { WantedHashes } from '../words/wanted-hashes.ts'
 const LIMIT_MIN = 32
 /** A pass takes milliseconds with more than this. */
 const LIMIT_MAX = 1 << 16
-/** A pass is made when this part of the holder's blocks (2⁻¹) waits, or a smaller one (2⁻⁵) when there are very many. */
-const SHARE = 1
-const SHARE_IF_MANY = 5
+/** A pass is made when this part of the holder's blocks waits, or a smaller one when there are very many. */
+const SHARE = 3 / 4
+const SHARE_IF_MANY = 1 / 32
 const MANY = 1 << 21
 /** Blocks that passes read for each block of a query, or hash of a list, that had to be checked: queries must be fast. */
 const READS_PER_CHECK = 4
@@ -102,11 +102,10 @@ export class DeferredRemovals {
 
   /** Adds a removal; returns whether it is time for a pass. */
   add(holder: number, own: Deferred, low: number, high: number): boolean {
+    const share = this.count < MANY ? SHARE : SHARE_IF_MANY
+    const limit = Math.min(LIMIT_MAX, Math.max(LIMIT_MIN, Math.floor(share * own.blocks)))
     const at = 2 * own.count
-    if (at === own.words.length) {
-      this.#ownBytes += own.words.byteLength
-      own.words = grown(own.words, 2 * at)
-    }
+    if (at === own.words.length) this.#growList(own, limit)
     own.words[at] = low
     own.words[at + 1] = high
     if (own.filtered === own.count) this.#unfiltered.push(holder)
@@ -114,8 +113,14 @@ export class DeferredRemovals {
     this.count += 1
     this.#unfilteredCount += 1
     if (this.#unfilteredCount === UNFILTERED_MAX) this.prepare()
-    const share = this.count > MANY ? SHARE_IF_MANY : SHARE
-    return own.count >= Math.min(LIMIT_MAX, Math.max(LIMIT_MIN, own.blocks >> share))
+    return own.count >= limit
+  }
+
+  /** Makes space for as many removals more, or for those before the next pass. */
+  #growList(own: Deferred, limit: number): void {
+    const space = own.count < limit ? Math.min(own.count, limit - own.count) : own.count
+    own.words = grown(own.words, 2 * (own.count + space))
+    this.#ownBytes += 8 * space
   }
 
   /** Adds all removals to the filters; call before a question. */
