@@ -58,19 +58,15 @@ it('BlockSets.deleteInner - removes a block only if the set has it and its ends 
   expect([47, 62, 65, 98, 103, 142].filter((at) => !sets.has(set, at))).toEqual([])
 })
 
-it('BlockSets.deleteEach - removes blocks anywhere, also both ends', () => {
+it('BlockSets.createOf - has the blocks at these offsets, and grows like any other set', () => {
   const sets = new BlockSets()
-  const set = sets.create(40, 45, 145)
-  sets.deleteEach(set, Int32Array.of(60, 45, 46, 50, 96, 143, 144, 70), 1, 7)
-  expect([sets.countOf(set), sets.lowOf(set), sets.highOf(set)]).toEqual([94, 47, 143])
-  expect([47, 49, 50, 51, 95, 96, 97, 142].map((at) => sets.has(set, at))).toEqual([
-    true,
-    true,
-    false,
-    true,
-    true,
-    false,
-    true,
-    true,
-  ])
+  const offsets = [45, 47, 63, 64, 96, 143]
+  let set = sets.createOf(40, Int32Array.of(7, ...offsets, 200), 1, 7)
+  const range = Array.from({ length: 400 }, (_, at) => at)
+  expect([sets.countOf(set), sets.lowOf(set), sets.highOf(set)]).toEqual([6, 45, 144])
+  expect(range.filter((at) => sets.has(set, at))).toEqual(offsets)
+  set = sets.add(set, 41, 43)
+  set = sets.add(set, 390, 392)
+  expect([sets.countOf(set), sets.lowOf(set), sets.highOf(set)]).toEqual([10, 41, 392])
+  expect(range.filter((at) => sets.has(set, at))).toEqual([41, 42, ...offsets, 390, 391])
 })

@@ -19,6 +19,7 @@ const BASE = 3
 const BITS = 4
 const CLASS_BITS = 5
 const CLASS_MASK = (1 << CLASS_BITS) - 1
+const LOOP_CLASS_MAX = 4
 
 /** Size class of a set with so many words of bits. */
 const classFor = (words: number): number => 32 - Math.clz32(BITS + words - 1)
@@ -36,13 +37,34 @@ export class BlockSets {
     return this.add(this.#take(base, ((to - 1) >> 5) - base + 1, from), from, to)
   }
 
+  /** Creates a set of the blocks at the offsets number `from` .. `to`, ascending, of a run that begins at `start`. */
+  createOf(start: number, offsets: Int32Array, from: number, to: number): number {
+    const base = start >> 5
+    const low = offsets[from] as number
+    const high = (offsets[to - 1] as number) + 1
+    const set = this.#take(base, ((high - 1) >> 5) - base + 1, low)
+    const chunk = this.#pool.chunkOf(set)
+    const at = this.#pool.offsetOf(set)
+    chunk[at + HIGH] = high
+    chunk[at + COUNT] = to - from
+    const bits = at + BITS - base
+    for (let i = from; i < to; i++) {
+      const offset = offsets[i] as number
+      const word = bits + (offset >> 5)
+      chunk[word] = (chunk[word] as number) | (1 << (offset & 31))
+    }
+    return set
+  }
+
   /** An empty set with space for so many words of bits. */
   #take(base: number, words: number, low: number): number {
     const sizeClass = classFor(words)
     const set = this.#pool.take(sizeClass)
     const chunk = this.#pool.chunkOf(set)
     const at = this.#pool.offsetOf(set)
-    chunk.fill(0, at, at + (1 << sizeClass))
+    // For a few words a native call takes longer than a loop.
+    if (sizeClass > LOOP_CLASS_MAX) chunk.fill(0, at, at + (1 << sizeClass))
+    else for (let i = 0; i < 1 << sizeClass; i++) chunk[at + i] = 0
     chunk[at + LOW] = low
     chunk[at + HIGH] = low
     chunk[at + BASE] = (base << CLASS_BITS) | sizeClass
@@ -168,18 +190,6 @@ export class BlockSets {
     }
     this.#lost(set, gone)
     return gone
-  }
-
-  /** Removes the blocks at the offsets number `from` .. `to`, all of which the set has. */
-  deleteEach(set: number, offsets: Int32Array, from: number, to: number): void {
-    const chunk = this.#pool.chunkOf(set)
-    const bits = this.#bitsOf(set)
-    for (let i = from; i < to; i++) {
-      const offset = offsets[i] as number
-      const word = bits + (offset >> 5)
-      chunk[word] = (chunk[word] as number) & ~(1 << (offset & 31))
-    }
-    this.#lost(set, to - from)
   }
 
   /** Removes a block that is neither the first nor the last one; returns whether it was such a block. */

@@ -126,8 +126,8 @@ export class RunHoldings {
     this.#trim(run, from === start || this.#isPageLost(run, from), to === end)
   }
 
-  /** Removes the blocks at the offsets number `from` .. `to`, ascending, of a holding that has all of them. */
-  cutEach(
+  /** Removes all but the blocks at the offsets number `from` .. `to`, ascending, of a holding that has these. */
+  keepEach(
     run: number,
     holder: number,
     k: number,
@@ -135,25 +135,21 @@ export class RunHoldings {
     from: number,
     to: number,
   ): void {
-    const count = to - from
     const { runs } = this.#blocks
     const list = runs.holdings(run)
     const start = runs.records[run * RUN_STRIDE + START] as number
-    const end = runs.records[run * RUN_STRIDE + END] as number
     const held = list[k + 1] as number
-    const first = offsets[from] as number
-    const last = offsets[to - 1] as number
-    if (count === this.countOf(run, held)) {
-      if (held < 0) this.#sets.release(~held)
-      this.#leave(run, holder, k)
-    } else if (held - first === count) list[k + 1] = first
-    else {
-      const set = held < 0 ? ~held : this.#sets.create(start, start, held)
-      this.#sets.deleteEach(set, offsets, from, to)
-      list[k + 1] = this.#simplest(set, start)
-    }
-    this.entries -= count
-    this.#trim(run, this.#isPageLost(run, first), last === end - 1)
+    const before = this.countOf(run, held)
+    const isTail = this.highOf(held) === runs.records[run * RUN_STRIDE + END]
+    if (held < 0) this.#sets.release(~held)
+    const count = to - from
+    const end = count === 0 ? start : (offsets[to - 1] as number) + 1
+    if (count === 0) this.#leave(run, holder, k)
+    else if (end - start === count) list[k + 1] = end
+    else list[k + 1] = ~this.#sets.createOf(start, offsets, from, to)
+    this.entries -= before - count
+    const isHead = count === 0 || offsets[from] !== start
+    this.#trim(run, isHead && this.#isPageLost(run, start), isTail)
   }
 
   /**
@@ -164,7 +160,9 @@ export class RunHoldings {
     const { runs } = this.#blocks
     const record = run * RUN_STRIDE
     const page = (runs.records[record + START] as number) >> PAGE_BITS
-    if (at >> PAGE_BITS !== page || runs.records[record + COUNT] === 0) return false
+    const last = (runs.records[record + END] as number) - 1
+    if (at >> PAGE_BITS !== page || last >> PAGE_BITS === page) return false
+    if (runs.records[record + COUNT] === 0) return false
     return this.lowest(run) >> PAGE_BITS > page
   }
 

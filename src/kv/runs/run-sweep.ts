@@ -201,24 +201,24 @@ export class RunSweep {
     const { runs } = this.#blocks
     const offsets = this.#offsets
     const positions = this.#positions
-    let lost = from
     let kept = from
     for (let i = from; i < to; i++) {
-      const isTaken = this.#isTaken[i] as number
-      offsets[lost] = offsets[i] as number
-      lost += isTaken
+      offsets[kept] = offsets[i] as number
       positions[kept] = positions[i] as number
-      kept += 1 ^ isTaken
+      kept += 1 ^ (this.#isTaken[i] as number)
     }
     const left = kept - from
-    if (lost === from) return left
+    if (kept === to) return left
     const isOnly = runs.records[run * RUN_STRIDE + COUNT] === 1
-    if (isOnly && this.#isWasteful(run, left)) {
-      const head = (offsets[from] as number) - (runs.records[run * RUN_STRIDE + START] as number)
+    if (isOnly && !this.#isShort(run) && this.#isWasteful(run, left)) {
+      let head = 0
+      const start = runs.records[run * RUN_STRIDE + START] as number
+      while (head < left && offsets[from + head] === start + head) head += 1
       if (this.#dissolution.take(run, holder, head, positions, from, kept)) return 0
     }
-    this.#holdings.cutEach(run, holder, runs.holdingOf(run, holder), offsets, from, lost)
-    if (left === 0 || runs.isFree(run) || !this.#isWasteful(run, this.#pairsOf(run))) return left
+    this.#holdings.keepEach(run, holder, runs.holdingOf(run, holder), offsets, from, kept)
+    if (left === 0 || runs.isFree(run) || this.#isShort(run)) return left
+    if (!this.#isWasteful(run, this.#pairsOf(run))) return left
     this.#dissolution.dissolve(run)
     return 0
   }
@@ -238,11 +238,15 @@ export class RunSweep {
   }
 
   /**
-   * Whether so many (holder, block) pairs would take much less memory as loose blocks than their run does. Short runs stay
-   * until their memory is wanted (`RunRelease`): converting each of them would take longer than the rest of the pass.
+   * Short runs stay until their memory is wanted (`RunRelease`): converting each of them would take longer than the rest of
+   * the pass.
    */
+  #isShort(run: number): boolean {
+    return this.#blocks.runs.length(run) < LONG_RUN_MIN
+  }
+
+  /** Whether so many (holder, block) pairs would take much less memory as loose blocks than their run does. */
   #isWasteful(run: number, pairs: number): boolean {
-    if (this.#blocks.runs.length(run) < LONG_RUN_MIN) return pairs === 0
     return WASTE * BLOCK_BYTES * pairs < this.#blocks.bytesOf(run)
   }
 }
