@@ -209,6 +209,21 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
+  it.each([
+    [4, 0],
+    [5, 1],
+  ])(
+    'prompts of %i tokens, blocks of 4 - %i silent workers: an engine may keep no KV of a last token',
+    (tokens, silent) => {
+      const { plane, send, router } = buildModel(PD)
+      for (let i = 0; i < 20; i++) {
+        send({}, tokens)
+        plane.calls.at(-1)?.prefilled()
+      }
+      expect(router.status().prefill.kvEventWorkersSilent).toBe(silent)
+    },
+  )
+
   it('KV transfers that fail - are reported while more than a quarter of the recent ones do', () => {
     const { plane, send, router } = buildModel(PD)
     const transferred = (recomputed: boolean): void => {

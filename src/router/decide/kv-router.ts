@@ -251,7 +251,9 @@ export class KvRouter implements FleetObserver {
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
     const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
-      this.#beliefs.placed(selection, hashes, nowMs)
+      // An engine need not compute the last token's KV before it generates.
+      const completesBlock = promptTokens > this.blockSize
+      this.#beliefs.placed(selection, hashes, completesBlock, nowMs)
     }
     this.#loadChanged(slot)
     this.capacity.changed()

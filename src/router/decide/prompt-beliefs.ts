@@ -22,8 +22,16 @@ export class PromptBeliefs {
     this.#options = options
   }
 
-  /** The prompt was routed to this rank and will be cached there. */
-  placed(selection: Selection, hashes: SequenceHashes, nowMs: number): void {
+  /**
+   * The prompt was routed to this rank and will be cached there. `completesBlock`: the rank certainly completes a block of
+   * it, and should announce that.
+   */
+  placed(
+    selection: Selection,
+    hashes: SequenceHashes,
+    completesBlock: boolean,
+    nowMs: number,
+  ): void {
     const { config, table, index, onRouted } = this.#options
     const { slot, isEstimated } = selection
     const row = table.row(slot)
@@ -33,7 +41,7 @@ export class PromptBeliefs {
     index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
     if (hashes.sequence.length === 0) return
     if (!hasEvents) onRouted?.(selection, hashes.sequence)
-    row.promptsPlaced++
+    if (completesBlock) row.promptsPlaced++
   }
 
   /** Another frontend sent a prompt to a worker without KV events. Returns false if the message is not used. */

@@ -35,7 +35,7 @@ export interface RankRow extends SnapshotWish {
   /** Requests queued inside the worker, as it reports. */
   reportedQueued: number
   kvEventsSeen: number
-  /** Prompts sent to the rank; sooner or later each should lead to KV events. */
+  /** Prompts sent to the rank that complete a block; sooner or later each should lead to KV events. */
   promptsPlaced: number
   lastSequence: number | null
 }
