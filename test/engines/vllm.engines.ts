@@ -139,6 +139,9 @@ function lateHandshakes({ log }: RealVllm): number {
 const FAILED_HAND_OVER =
   'the engine failed (status 500, Internal server error) on a request with the KV of a prefill server: its log has the reason'
 
+/** A server that was too busy to read a request for 5 s takes its connection for an idle one, and closes it. */
+const CLOSED_BEFORE = 'the upstream closed the connection before its response'
+
 describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
   let p: RealVllm
   let d: RealVllm
@@ -182,8 +185,10 @@ describe.skipIf(!isThere)('vLLM, separate prefill and decode over NIXL', () => {
     // Each answer above is right and used KV of a prefill leg; a failed hand-over was begun again, and Baton said so.
     expect(lines).toContain('KV was handed over in 3 of 3 decode legs')
     const late = lateHandshakes(d)
-    expect(failures).toEqual(Array.from({ length: late }, () => FAILED_HAND_OVER))
-    expect(disaggregation).toMatchObject({ disaggregated: 3 + late })
+    const others = failures.filter((failure) => failure !== FAILED_HAND_OVER)
+    expect(failures.length - others.length).toBe(late)
+    expect(others.filter((failure) => failure !== CLOSED_BEFORE)).toEqual([])
+    expect(disaggregation).toMatchObject({ disaggregated: 3 + failures.length })
     for (const failure of failures) expect(server.printed()).toContain(failure)
   })
 

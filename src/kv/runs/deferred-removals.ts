@@ -5,8 +5,8 @@
  * What a holder has is therefore what the runs say minus what is deferred here; `RunIndex` asks before it believes the
  * runs. Adding one writes to the end of a list. Before the next store or query, the new ones are added to two filters, of all
  * holders' blocks and of their holder's, which answer nearly all questions; a list is only searched if they do not exclude a
- * block. Owns the time of a pass: when removals of half of the holder's blocks wait, so that a pass reads two blocks per
- * removal whatever the size of the index, or when there have been many questions.
+ * block. Owns the time of a pass: when removals of three quarters of the holder's blocks wait, so that a pass reads four blocks
+ * per three removals whatever the size of the index, or when there have been many questions.
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { SharpFilter, SmallFilter } from '../words/bloom-filters.ts'

@@ -2,8 +2,8 @@
  * Makes the deferred removals of a holder, in one pass over its runs.
  *
  * A pass reads the blocks of the holder's runs one after the other, which the processor prefetches, and looks each up in a
- * table of the removed hashes that fits into its cache. A pass usually removes half of the blocks. A run of which few blocks
- * are left is dissolved.
+ * table of the removed hashes that fits into its cache. A pass usually removes three quarters of the blocks. A run of which few
+ * blocks are left is dissolved.
  */
 import { BLOCK_BYTES } from '../loose/loose-blocks.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
