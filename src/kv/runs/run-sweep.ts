@@ -27,7 +27,7 @@ const SWEPT_MAX = 1 << 17
 const GATHERED = 512
 const SEGMENT_MASK = 127
 /** Times the memory of loose blocks that a run may take. */
-const WASTE = 2.5
+const WASTE = 6
 
 export class RunSweep {
   readonly #blocks: RunBlocks
