@@ -335,6 +335,24 @@ describe('removals in no order', () => {
     expect(index.stats()).toMatchObject({ entries: 1998, blocks: 1000 })
   })
 
+  it('a worker with shorter chains than the others - a pass is made before all its blocks wait', () => {
+    const index = new EventPrefixIndex()
+    const [count, length] = [50, 30]
+    for (let i = 0; i < 20; i++) {
+      index.apply(1, stored(hashesOf(1_000_000 + 10_000 * i, 1000), 0, 1000, 'device'))
+    }
+    const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+    for (const hashes of chains) index.apply(0, stored(hashes, 0, length, 'device'))
+    for (let step = 0; step < count * length; step++) {
+      const number = (step * 61_879) % (count * length)
+      const at = Math.floor(number / count)
+      index.apply(0, removed(chains[number % count] ?? none, at, at + 1))
+    }
+    expect(index.device.parts.deferred.count).toBeLessThan(32)
+    // Removed blocks between the few that still wait are among them.
+    expect(index.device.blocks).toBeLessThan(20_500)
+  })
+
   it('removals of blocks that were never stored - are dropped by the next pass', () => {
     const index = new EventPrefixIndex()
     const hashes = hashesOf(1, 200)

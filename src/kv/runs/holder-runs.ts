@@ -51,11 +51,6 @@ export class HolderRuns {
     return this.#pool.bytes + this.#mark.byteLength + this.#records.bytes
   }
 
-  /** Number of the holder's runs. */
-  countOf(holder: number): number {
-    return this.#records.at(STRIDE * holder + COUNT)
-  }
-
   /** Number of them that are not dense. */
   sparseCount(holder: number): number {
     return this.#records.at(STRIDE * holder + SPARSE)

@@ -105,10 +105,17 @@ export class RunSweep {
     if (holder >= 0) this.makeDeferred(holder)
   }
 
-  /** About the number of a holder's blocks in runs. */
+  /** Number of a holder's blocks in runs. Not estimated: if it were too high, a pass would never be due. */
   #blocksOf(holder: number): number {
-    const { count, runs } = this.#blocks
-    return Math.ceil((count / runs.live) * this.#holdings.holders.countOf(holder))
+    const { runs } = this.#blocks
+    const { list, first, count } = this.#holdings.holders.of(holder)
+    let blocks = 0
+    for (let i = first; i < first + count; i++) {
+      const run = list[i] as number
+      const held = runs.holdings(run)[runs.holdingOf(run, holder) + 1] as number
+      blocks += this.#holdings.countOf(run, held)
+    }
+    return blocks
   }
 
   /** Makes all deferred removals, if the holders' runs have few blocks in total. */
