@@ -55,6 +55,18 @@ export class RunHoldings {
     return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
   }
 
+  /** Number of a holder's blocks in all runs. */
+  entriesOf(holder: number): number {
+    const { runs } = this.#blocks
+    const { list, first, count } = this.holders.of(holder)
+    let entries = 0
+    for (let i = first; i < first + count; i++) {
+      const run = list[i] as number
+      entries += this.countOf(run, runs.holdings(run)[runs.holdingOf(run, holder) + 1] as number)
+    }
+    return entries
+  }
+
   /** Writes the offsets of a holding's blocks, ascending, to an array from an index on; returns the index after them. */
   offsetsOf(run: number, held: number, offsets: Int32Array, index: number): number {
     if (held < 0) return this.#sets.offsetsOf(~held, offsets, index)

@@ -66,7 +66,8 @@ export class RunSweep {
     // Every block of a dense run is anchored.
     if (this.#holdings.holders.sparseCount(holder) === 0) return false
     const deferred = this.#deferred
-    const own = deferred.of(holder) ?? deferred.begin(holder, this.#blocksOf(holder))
+    // Not estimated: if it were too high, a pass would never be due.
+    const own = deferred.of(holder) ?? deferred.begin(holder, this.#holdings.entriesOf(holder))
     own.misses += 1
     return deferred.add(holder, own, low, high)
   }
@@ -103,19 +104,6 @@ export class RunSweep {
     this.#deferred.prepare()
     const holder = this.#deferred.due()
     if (holder >= 0) this.makeDeferred(holder)
-  }
-
-  /** Number of a holder's blocks in runs. Not estimated: if it were too high, a pass would never be due. */
-  #blocksOf(holder: number): number {
-    const { runs } = this.#blocks
-    const { list, first, count } = this.#holdings.holders.of(holder)
-    let blocks = 0
-    for (let i = first; i < first + count; i++) {
-      const run = list[i] as number
-      const held = runs.holdings(run)[runs.holdingOf(run, holder) + 1] as number
-      blocks += this.#holdings.countOf(run, held)
-    }
-    return blocks
   }
 
   /** Makes all deferred removals, if the holders' runs have few blocks in total. */
