@@ -1,22 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { KvEvent } from '../events/kv-event.ts'
+import { hashesOf, stored } from '../../../test/kv/chain-events.ts'
 import { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { checkRuns } from '../runs/run-invariants.ts'
 import { EventPrefixIndex } from './event-prefix-index.ts'
-
-const none = new Uint32Array(0)
-
-/** `count` hashes in no particular order, starting with a number. */
-const hashesOf = (first: number, count: number): Uint32Array =>
-  Uint32Array.from({ length: 2 * count }, (_, i) => Math.imul(first + i + 1, 0x9e3779b1) >>> 0)
-
-const stored = (hashes: Uint32Array, from: number, to: number): KvEvent => ({
-  kind: 'stored',
-  parent: from === 0 ? null : [hashes[2 * from - 2] as number, hashes[2 * from - 1] as number],
-  hashes: hashes.slice(2 * from, 2 * to),
-  localHashes: none,
-  tier: 'device',
-})
 
 describe('EventPrefixIndex', () => {
   it.each([40, 20_000])(

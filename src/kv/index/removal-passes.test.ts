@@ -1,0 +1,97 @@
+/** When the deferred removals of a worker are made, and the memory that this releases. */
+import { describe, expect, it } from 'vitest'
+import { hashesOf, none, removed, stored } from '../../../test/kv/chain-events.ts'
+import { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { checkRuns } from '../runs/run-invariants.ts'
+import { EventPrefixIndex } from './event-prefix-index.ts'
+
+describe('passes over deferred removals', () => {
+  it.each([3, 7, 28, 100, 1000])(
+    'chains of %i - memory is at most 1.6 times that of the full index, little for the last twentieth, and then none',
+    (length) => {
+      const index = new EventPrefixIndex()
+      const count = Math.floor(140_000 / length)
+      const blocks = count * length
+      const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+      for (const hashes of chains) index.apply(0, stored(hashes, 0, length, 'device'))
+      const full = index.stats().bytes
+      for (let step = 0; step < blocks; step++) {
+        // A multiple of the count of chains plus one would be the order of their blocks.
+        const number = (step * 61_879) % blocks
+        const at = Math.floor(number / count)
+        index.apply(0, removed(chains[number % count] ?? none, at, at + 1))
+        if (step % 1000 !== 999) continue
+        const { bytes, entries } = index.stats()
+        expect(entries).toBe(blocks - step - 1)
+        expect(bytes).toBeLessThan(1.6 * full)
+        if (entries > 100 && entries < blocks / 20) expect(bytes / entries).toBeLessThan(64)
+      }
+      expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+      expect(index.stats().bytes).toBeLessThan(16_384)
+    },
+  )
+
+  it('a run of which few blocks are left is dissolved, which releases the memory of all runs', () => {
+    const index = new EventPrefixIndex()
+    const chains = Array.from({ length: 300 }, (_, i) => hashesOf(1000 * i, 40))
+    for (const hashes of chains) index.apply(0, stored(hashes, 0, 40, 'device'))
+    for (const hashes of chains.slice(1)) index.apply(0, removed(hashes, 0, 40))
+    const last = chains[0] ?? none
+    for (let block = 1; block < 39; block++) {
+      if (block % 16 !== 0) index.apply(0, removed(last, block, block + 1))
+    }
+    const { blocks, loose } = index.device.parts
+    expect(index.stats()).toMatchObject({ entries: 4, blocks: 4 })
+    expect([blocks.runs.live, loose.count]).toEqual([0, 4])
+    checkRuns(index.device)
+  })
+
+  it('a worker with shorter chains than the others - a pass is made before all its blocks wait', () => {
+    const index = new EventPrefixIndex()
+    const [count, length] = [50, 30]
+    for (let i = 0; i < 20; i++) {
+      index.apply(1, stored(hashesOf(1_000_000 + 10_000 * i, 1000), 0, 1000, 'device'))
+    }
+    const chains = Array.from({ length: count }, (_, i) => hashesOf(10_000 * i, length))
+    for (const hashes of chains) index.apply(0, stored(hashes, 0, length, 'device'))
+    for (let step = 0; step < count * length; step++) {
+      const number = (step * 61_879) % (count * length)
+      const at = Math.floor(number / count)
+      index.apply(0, removed(chains[number % count] ?? none, at, at + 1))
+    }
+    expect(index.device.parts.deferred.count).toBeLessThan(32)
+    // Removed blocks between the few that still wait are among them.
+    expect(index.device.blocks).toBeLessThan(20_500)
+  })
+
+  it('removals of blocks that were never stored - are dropped by the next pass', () => {
+    const index = new EventPrefixIndex()
+    const hashes = hashesOf(1, 200)
+    index.apply(0, stored(hashes, 0, 200, 'device'))
+    for (let i = 0; i < 1000; i++) index.apply(0, removed(hashesOf(50_000 + 10 * i, 1), 0, 1))
+    const { deferred } = index.device.parts
+    expect(deferred.count).toBeLessThan(150)
+    expect(index.stats().entries).toBe(200)
+    expect(deferred.count).toBe(0)
+  })
+
+  it('queries that have to check removals for long - are the reason for a pass', () => {
+    const index = new EventPrefixIndex()
+    const matches = new PrefixMatches(2)
+    const hashes = hashesOf(1, 300)
+    index.apply(0, stored(hashes, 0, 300, 'device'))
+    index.apply(0, removed(hashes, 100, 101))
+    const { deferred } = index.device.parts
+    const other = hashesOf(90_000, 1)
+    // Each query checks 30 blocks, so that a pass over the 300 is due after three.
+    for (let query = 0; query < 3; query++) {
+      expect(deferred.count).toBe(1)
+      index.find(hashes.subarray(0, 60), matches)
+      expect(matches.device[0]).toBe(30)
+      index.apply(1, stored(other, 0, 1, 'device'))
+    }
+    expect(deferred.count).toBe(0)
+    index.find(hashes, matches)
+    expect(matches.device[0]).toBe(100)
+  })
+})
