@@ -81,9 +81,19 @@ describe('pins that cannot be followed are refused with 400', () => {
     },
   )
 
-  it('an agg worker as decode worker of two legs - is refused', () => {
-    const { error } = outcome([...PD, card(3)], { decodeWorkerId: workerIdOf(3) })
+  it.each([
+    { decodeWorkerId: workerIdOf(3) },
+    { decodeWorkerId: workerIdOf(3), prefillWorkerId: ONE },
+    { backendWorkerId: workerIdOf(3), prefillWorkerId: ONE },
+  ])('%j: an agg worker as decode worker of two legs - is refused', (routing) => {
+    const { error, calls } = outcome([...PD, card(3)], routing)
+    expect([error?.code, calls.length]).toEqual(['request.invalid_argument', 0])
     expect(error?.message).toContain('its mode is agg')
+  })
+
+  it('an agg worker for the whole request - is not refused beside prefill and decode workers', () => {
+    const { error, calls } = outcome([...PD, card(3)], { backendWorkerId: workerIdOf(3) })
+    expect([error, calls[0]?.workerId]).toEqual([undefined, '3'])
   })
 
   it('a query - is checked as well', () => {

@@ -81,7 +81,8 @@ function decodeRefusal(
       ? refused(param, `no worker has the id ${workerId}`)
       : refused(param, `worker ${workerId} is a prefill worker and does not decode`)
   }
-  if (param === 'decode_worker_id' && whyOneLeg === null && card.mode !== 'decode') {
+  const isOfTwoLegs = param === 'decode_worker_id' || hints.prefillWorkerId !== undefined
+  if (isOfTwoLegs && whyOneLeg === null && card.mode !== 'decode') {
     return refused(
       param,
       `worker ${workerId} does not take the KV of others: its mode is ${card.mode}`,
