@@ -156,6 +156,29 @@ describe('baton serve --engine ./mine.js', () => {
   })
 
   it.each([
+    ['no such model', () => join(folder, 'nowhere'), /nowhere does not exist/],
+    [
+      'a damaged tokenizer',
+      () => {
+        const model = mkdtempSync(join(folder, 'model-'))
+        writeFileSync(join(model, 'tokenizer.json'), '{"a": 1,')
+        return model
+      },
+      /tokenizer\.json is not valid JSON|tokenizer\.json/,
+    ],
+  ])(
+    '%s - is refused in one sentence: its tokenizer could not be compared',
+    async (_, path, said) => {
+      const engine = file('parrot.js', PARROT)
+      const args = ['serve', '--port', '0', '--engine', engine, '--model', path()]
+      const { printed, exitCode } = await batons.run(args)
+      expect(printed).toMatch(said)
+      expect(printed.trim().split('\n')).toHaveLength(1)
+      expect(exitCode).not.toBe(0)
+    },
+  )
+
+  it.each([
     [['--engine', 'sim', '--engine-args', '{}'], /--engine-args has no effect with --engine sim/],
     [['--engine', './x.js', '--threads', '2'], /--threads has no effect with --engine \.\/x\.js/],
     [['--engine', './x.js', '--engine-args', '[1]'], /--engine-args is invalid/],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError, ERROR_CODES } from '../base/index.ts'
+import { BatonError, ERROR_CODES, workerIdOf } from '../base/index.ts'
 import type { ErrorCode } from '../base/index.ts'
 import { card, ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
 import type { Answer, ScriptedOptions, ScriptRun } from '../../test/frontend/scripted-frontend.ts'
@@ -100,6 +100,26 @@ describe('errors before the first token', () => {
       code: 'model.load_failed',
     })
     expect((await it_.chat()).status).toBe(200)
+  })
+
+  it('a tokenizer that cannot be loaded for one worker - that of another one is used, each file once', async () => {
+    const tried: (string | undefined)[] = []
+    const it_ = new ScriptedFrontend({
+      options: {
+        loadText: ({ engine }) => {
+          tried.push(engine.modelPath)
+          return engine.modelPath === '/good'
+            ? Promise.resolve(storyteller())
+            : Promise.reject(new Error(`${engine.modelPath} does not exist`))
+        },
+      },
+      empty: true,
+    })
+    for (const [i, modelPath] of ['/bad', '/bad', '/good'].entries()) {
+      it_.frontend.registry.workerJoined(card({ modelPath }, workerIdOf(i + 1)))
+    }
+    expect((await it_.chat()).status).toBe(200)
+    expect(tried).toEqual(['/bad', '/good'])
   })
 
   it('an internal error - 500 without its text, reported to the observer; the worker is freed', async () => {

@@ -117,6 +117,11 @@ export function servedModelNames(engine: EngineConfig): readonly string[] {
   return [engine.servedModelName ?? engine.model, ...(engine.modelAliases ?? [])]
 }
 
+/** Equal for workers whose tokenizer and template come from the same files. */
+export function modelFilesKey({ engine, text, agreement }: WorkerCard): string {
+  return JSON.stringify([engine.modelPath, text?.hash, agreement?.checksum])
+}
+
 /** The upstream server behind the worker, as configured by the operator; null: the worker has its own engine. */
 export function upstreamUrl({ engine }: WorkerCard): string | null {
   const url = engine.runtimeData?.['upstream_url']

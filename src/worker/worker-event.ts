@@ -99,6 +99,8 @@ export type WorkerEvent =
   /** The worker's entry had disappeared from discovery and was restored, or cannot be renewed. */
   | { readonly kind: 'entry-restored'; readonly why: string }
   | { readonly kind: 'renewal-failed'; readonly error: ErrorValue }
+  /** The files of the engine's model cannot be read here, so no frontend can compare its tokenizer with others. */
+  | { readonly kind: 'model-unreadable'; readonly error: ErrorValue }
   | { readonly kind: 'engine-fault'; readonly error: ErrorValue }
 
 export type WorkerObserver = (event: WorkerEvent) => void

@@ -19,10 +19,10 @@ import { createSidecarEngine } from './upstream-engines.ts'
 export interface CreatedEngine {
   readonly engine: Engine
   /**
-   * Returns, once, the model's text side that was already read, because the worker's card is made of the same
-   * files.
+   * Returns, once, the text side of the model at a path if it was already read, because the worker's card is made of the
+   * same files.
    */
-  readonly takeModelText?: () => ModelText | null
+  readonly takeModelText?: (modelPath: string) => ModelText | null
   /** The chat template of an engine with its own, after its start. */
   readonly engineTemplate?: () => string | null
 }
@@ -31,7 +31,7 @@ export async function createEngine(
   config: ServeConfig,
   mode: DisaggregationMode,
 ): Promise<CreatedEngine> {
-  if (isModulePath(config.engine)) return { engine: await loadUserEngine(config, mode) }
+  if (isModulePath(config.engine)) return await createUserEngine(config, mode)
   switch (config.engine) {
     case 'sim':
       return await createSim(config, mode)
@@ -45,13 +45,23 @@ export async function createEngine(
 }
 
 /** Releases the text after the first call: a vocabulary takes tens of megabytes. */
-function once(text: ModelText): () => ModelText | null {
+function once(text: ModelText, path: string): (modelPath: string) => ModelText | null {
   let kept: ModelText | null = text
-  return () => {
+  return (modelPath) => {
     const given = kept
     kept = null
-    return given
+    return modelPath === path ? given : null
   }
+}
+
+/** Its model is read first: a worker whose tokenizer cannot be compared would join unchecked. */
+async function createUserEngine(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): Promise<CreatedEngine> {
+  const text = await loadModelText(config.model)
+  const engine = await loadUserEngine(config, mode)
+  return { engine, takeModelText: once(text, config.model) }
 }
 
 async function createLlamaCpp(
@@ -87,8 +97,8 @@ async function createLlamaCpp(
     ...(contextLength === null ? {} : { contextSize: contextLength }),
   })
   // The files of a folder may describe another model than its GGUF file, and the engine reports the GGUF as its
-  // model.
-  return ggufPath === model ? { engine, takeModelText: once(text) } : { engine }
+  // model: then, the text is not that of the reported path.
+  return { engine, takeModelText: once(text, model) }
 }
 
 async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise<CreatedEngine> {
@@ -114,7 +124,7 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
     ...(contextLength === null ? {} : { contextLength }),
     ...sim,
   })
-  return { engine, takeModelText: once(text) }
+  return { engine, takeModelText: once(text, config.model) }
 }
 
 /**

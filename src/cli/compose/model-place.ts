@@ -18,7 +18,12 @@ import type { LoadedModelText, TextSource } from '../../host/index.ts'
 import { WorkerConversation } from '../../network/index.ts'
 import { makeProcessFolder } from '../../os/index.ts'
 import type { ProcessFolder } from '../../os/index.ts'
-import { describeDifferences, modelDifferences, modelFactsOf } from '../../request/index.ts'
+import {
+  describeDifferences,
+  modelDifferences,
+  modelFactsOf,
+  modelFilesKey,
+} from '../../request/index.ts'
 import type { ModelDifference, WorkerCard } from '../../request/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
@@ -65,11 +70,11 @@ export class ModelPlaces {
    * what to do.
    */
   async place(card: WorkerCard): Promise<string> {
-    return this.#paths.get(keyOf(card)) ?? (await this.#remembered(card)).path
+    return this.#paths.get(modelFilesKey(card)) ?? (await this.#remembered(card)).path
   }
 
   async text(card: WorkerCard): Promise<LoadedModelText> {
-    const path = this.#paths.get(keyOf(card))
+    const path = this.#paths.get(modelFilesKey(card))
     // A cleanup of temporary folders may have removed it since.
     const isKnown = path !== undefined && (await isThere(path))
     return isKnown ? await loadModelText(path) : (await this.#remembered(card)).text
@@ -81,7 +86,7 @@ export class ModelPlaces {
 
   async #remembered(card: WorkerCard): Promise<Found> {
     const found = await this.#find(card)
-    this.#paths.set(keyOf(card), found.path)
+    this.#paths.set(modelFilesKey(card), found.path)
     return found
   }
 
@@ -179,8 +184,4 @@ async function isThere(path: string): Promise<boolean> {
     () => true,
     () => false,
   )
-}
-
-function keyOf({ engine, text, agreement }: WorkerCard): string {
-  return JSON.stringify([engine.modelPath, text?.hash, agreement?.checksum])
 }

@@ -6,7 +6,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
-import { modelDifferences, modelFactsOf } from '../../request/index.ts'
+import { modelDifferences, modelFactsOf, modelFilesKey } from '../../request/index.ts'
 import type { EngineFeature, ModelDifference, ModelFacts, WorkerCard } from '../../request/index.ts'
 import { hasNoPair } from '../../router/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
@@ -309,9 +309,7 @@ export class ServedModel {
 
   async #load(): Promise<ModelText> {
     try {
-      const [card] = this.#cards.values()
-      if (card === undefined) throw this.notReady()
-      this.#loaded = await this.#loadText(card)
+      this.#loaded = await this.#loadFromAny()
       this.textFault = null
       return this.#loaded
     } catch (thrown) {
@@ -319,6 +317,23 @@ export class ServedModel {
       this.textFault = BatonError.from(thrown, 'model.load_failed')
       throw this.textFault
     }
+  }
+
+  /** The workers may have different copies of the files; one that can be read is enough. Rejects with the first reason. */
+  async #loadFromAny(): Promise<ModelText> {
+    const tried = new Set<string>()
+    let fault: unknown = null
+    for (const card of this.#cards.values()) {
+      const files = modelFilesKey(card)
+      if (tried.has(files)) continue
+      tried.add(files)
+      try {
+        return await this.#loadText(card)
+      } catch (thrown) {
+        fault ??= thrown
+      }
+    }
+    throw fault ?? this.notReady()
   }
 
   notReady(): BatonError {

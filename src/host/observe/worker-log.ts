@@ -55,6 +55,8 @@ const SENTENCES = {
     'a frontend sends no requests to this worker: it differs from the others of its model',
   'entry-restored': 'the entry in discovery had disappeared and was written again',
   'renewal-failed': 'the entry in discovery could not be renewed',
+  'model-unreadable':
+    "the files of the engine's model cannot be read here: its tokenizer is not compared with that of other workers",
 } as const satisfies Partial<Record<WorkerEvent['kind'], string>>
 
 /** Without the times of a request's phases, which its frontend logs. */
@@ -86,6 +88,7 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
     case 'turned-away':
     case 'entry-restored':
     case 'renewal-failed':
+    case 'model-unreadable':
       return 'warn'
     case 'canary':
       return event.healthy ? 'debug' : 'warn'

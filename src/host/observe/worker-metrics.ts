@@ -148,6 +148,7 @@ export class WorkerMetrics {
       case 'turned-away':
       case 'entry-restored':
       case 'renewal-failed':
+      case 'model-unreadable':
         this.#faults.inc({ kind: event.kind })
         return
       case 'state':

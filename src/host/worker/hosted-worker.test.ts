@@ -5,6 +5,7 @@ import { NaivePrefixIndex } from '../../kv/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { Chunk, GenerateRequest, RequestPlane, WorkerCard } from '../../request/index.ts'
 import { MemoryDiscovery } from '../../discovery/memory-discovery.ts'
+import type { WorkerEvent, WorkerObserver } from '../../worker/index.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import type { WorkerPlane } from './hosted-worker.ts'
 import { osClock } from '../../os/os-clock.ts'
@@ -62,6 +63,7 @@ function send(plane: RequestPlane, workerId: WorkerId, request: GenerateRequest)
 async function startWorker(
   plane: WorkerPlane,
   engine = new SimEngine({ clock: osClock, model: 'sim', blockCount: 64, blockTokens: 16 }),
+  observe?: WorkerObserver,
 ): Promise<{ hosted: HostedWorker; card: WorkerCard }> {
   const hosted = new HostedWorker({
     engine,
@@ -71,6 +73,7 @@ async function startWorker(
     discovery: new MemoryDiscovery(),
     version: '0.0.0',
     shutdown: { routerGraceMs: 0 },
+    ...(observe === undefined ? {} : { observe }),
   })
   ends.push(() => hosted.stop())
   return { hosted, card: await hosted.start() }
@@ -143,6 +146,22 @@ describe('HostedWorker - a frontend that is lost', () => {
     await ended
     await until('the KV is released', () => held() === 0 && hosted.worker.health().inFlight === 0)
     expect(aborted).toEqual([])
+  })
+})
+
+describe('HostedWorker - files of its model that cannot be read', () => {
+  it('the worker serves, its card states no tokenizer, and its observer is told', async () => {
+    const events: WorkerEvent[] = []
+    const engine = new SimEngine({ clock: osClock, model: 'sim', modelPath: '/nowhere' })
+    const { card } = await startWorker(
+      { kind: 'tcp', host: '127.0.0.1', port: 0 },
+      engine,
+      (event) => events.push(event),
+    )
+    expect(card.agreement?.tokenizer).toBeUndefined()
+    expect(events.filter(({ kind }) => kind === 'model-unreadable')).toMatchObject([
+      { error: { message: expect.stringContaining('/nowhere does not exist') as string } },
+    ])
   })
 })
 

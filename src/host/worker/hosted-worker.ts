@@ -66,8 +66,8 @@ export type WorkerPlane =
 
 export interface HostedWorkerOptions {
   readonly engine: Engine
-  /** Returns the engine's model text if it has been read already; called once. Absent: the worker reads it. */
-  readonly takeModelText?: () => ModelText | null
+  /** Returns the text of the model at a path if it has been read already; called once. Absent: the worker reads it. */
+  readonly takeModelText?: (modelPath: string) => ModelText | null
   /** The chat template of an engine that has its own; called after its start. Null: that of its model's files. */
   readonly engineTemplate?: () => string | null
   readonly engineName: string
@@ -229,9 +229,18 @@ export class HostedWorker {
     if (modelPath === undefined) {
       return modelAgreementOf(engine, { text: null, engineTemplate, weights: modelVersion ?? null })
     }
-    const text = takeModelText?.() ?? (await loadModelText(modelPath).catch(() => null))
+    const text = takeModelText?.(modelPath) ?? (await this.#modelText(modelPath))
     const weights = modelVersion ?? (await weightsFingerprint(modelPath))
     return modelAgreementOf(engine, { text, engineTemplate, weights })
+  }
+
+  async #modelText(modelPath: string): Promise<ModelText | null> {
+    try {
+      return await loadModelText(modelPath)
+    } catch (thrown) {
+      this.#observe({ kind: 'model-unreadable', error: BatonError.from(thrown).toValue() })
+      return null
+    }
   }
 
   #answers(files: TextFiles | null): HostedAnswers {
