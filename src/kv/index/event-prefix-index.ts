@@ -24,6 +24,7 @@ export interface EventPrefixIndexOptions {
   readonly blocksMax?: number
   /** See `RunIndexOptions`. */
   readonly scanFreeBlocks?: number
+  readonly passPartBlocks?: number
 }
 
 const BYTES_MAX_DEFAULT = 1 << 29
@@ -58,11 +59,12 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#bytesMax = options.bytesMax ?? BYTES_MAX_DEFAULT
     const mostBlocks = Math.ceil(this.#bytesMax / BLOCK_BYTES_MIN)
     this.#blocksMax = options.blocksMax ?? Math.min(BLOCKS_MAX, Math.max(BLOCKS_MIN, mostBlocks))
-    const { scanFreeBlocks } = options
+    const { scanFreeBlocks, passPartBlocks } = options
     this.#device = new RunIndex({
       blocksMax: this.#blocksMax,
       hasOrphans: false,
       ...(scanFreeBlocks === undefined ? {} : { scanFreeBlocks }),
+      ...(passPartBlocks === undefined ? {} : { passPartBlocks }),
     })
   }
 

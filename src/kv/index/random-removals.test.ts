@@ -120,8 +120,9 @@ describe('removals in no order', () => {
         fc.property(
           fc.array(step, { minLength: 60, maxLength: 250, size: 'max' }),
           fc.constantFrom(-1e9, 1 << 18),
-          (steps, scanFreeBlocks) => {
-            const pair = new Pair({ scanFreeBlocks })
+          fc.constantFrom(1, 40, 512),
+          (steps, scanFreeBlocks, passPartBlocks) => {
+            const pair = new Pair({ scanFreeBlocks, passPartBlocks })
             for (let holder = 0; holder < HOLDERS; holder++) {
               chains.forEach((hashes, i) => {
                 const length = hashes.length >> 1
@@ -148,10 +149,15 @@ describe('removals in no order', () => {
     },
   )
 
-  it.each([1, 3])(
-    'chains of 300 on %i workers that store some of it again until all is gone',
-    (holders) => {
-      const pair = new Pair({ scanFreeBlocks: 1000 })
+  it.each([
+    [1, 512],
+    [3, 512],
+    [1, 1],
+    [3, 1],
+  ])(
+    'chains of 300 on %i workers that store some of it again until all is gone; passes in parts of %i blocks',
+    (holders, passPartBlocks) => {
+      const pair = new Pair({ scanFreeBlocks: 1000, passPartBlocks })
       const chains = Array.from({ length: 12 }, (_, i) => hashesOf(1000 * i, 300))
       for (const hashes of chains) {
         for (let holder = 0; holder < holders; holder++) {

@@ -43,6 +43,8 @@ export class LooseBlocks {
   /** Result of the last `match`: whether the block has any owner, and how many. */
   isHeld = false
   ownerCount = 0
+  /** Number of blocks ever dropped, which are then in a run. */
+  dropped = 0
   /** Whether the last `remove` found its first block. */
   #wasLoose = false
 
@@ -251,6 +253,7 @@ export class LooseBlocks {
 
   /** Removes the block found with all its owners. */
   drop(): void {
+    this.dropped += 1
     this.#blocks.loseAll()
     this.#table.delete()
     this.#blocks.clearIfEmpty()

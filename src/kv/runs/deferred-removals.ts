@@ -1,6 +1,6 @@
 /**
  * Removals of blocks that would have to be searched for, kept until one pass over the runs of their holder
- * (`RunSweep`) finds many of them.
+ * (`RemovalPasses`) finds many of them.
  *
  * What a holder has is therefore what the runs say minus what is deferred here; `RunIndex` asks before it believes the
  * runs. Adding one writes to the end of a list. Before the next store or query, the new ones are added to two filters, of all
@@ -28,25 +28,35 @@ const LOOK_MAX = 32
 const WORDS_MIN = 64
 /** A new filter is filled by so many removals whenever one is added. */
 const FILL_STEP = 8
-/** Adding so many removals to the filters takes some milliseconds. */
+/** Adding so many removals to the filters takes a millisecond. With more, each removal adds some. */
 const UNFILTERED_MAX = 1 << 18
+const FILTER_STEP = 1 << 11
 
 /** What is deferred of a holder. */
 export interface Deferred {
   /** The removed hashes, two signed halves each, and their number. A hash may be there more than once. */
   words: Int32Array
   count: number
+  /** Number of the first ones that a pass in progress has taken. */
+  taken: number
   /** Contains this number of them, from the first one on. */
   filter: SharpFilter
   filtered: number
-  /** Number of the holder's blocks in runs, without those stored since the last pass; and whether it had more loose ones. */
-  blocks: number
+  /** Whether the holder had fewer blocks in runs than loose ones after the last pass. */
   isLoose: boolean
   /** Number of removals since the last block that did not have to be searched for. */
   misses: number
+  /** Whether a pass is planned or in progress. */
+  isDue: boolean
+}
+
+/** The number of a holder's blocks in runs (`HolderRuns`). */
+interface BlockCounts {
+  entriesOf(holder: number): number
 }
 
 export class DeferredRemovals {
+  readonly #blocks: BlockCounts
   /** By holder. */
   readonly #own: (Deferred | undefined)[] = []
   #known = 0
@@ -70,6 +80,10 @@ export class DeferredRemovals {
   readonly #stored = new WantedHashes()
   count = 0
 
+  constructor(blocks: BlockCounts) {
+    this.#blocks = blocks
+  }
+
   get bytes(): number {
     return this.#ownBytes + this.#filter.bytes + (this.#nextFilter?.bytes ?? 0)
   }
@@ -88,22 +102,37 @@ export class DeferredRemovals {
     return holder < this.#own.length ? this.#own[holder] : undefined
   }
 
-  /** Call before a holder's first removal, with its number of blocks in runs. */
-  begin(holder: number, blocks: number): Deferred {
+  /** Call before a holder's first removal. */
+  begin(holder: number): Deferred {
     while (this.#own.length <= holder) this.#own.push(undefined)
     const words = new Int32Array(WORDS_MIN)
     const filter = new SharpFilter(0)
-    const own = { words, count: 0, filter, filtered: 0, blocks, isLoose: false, misses: 0 }
+    const own: Deferred = {
+      words,
+      count: 0,
+      taken: 0,
+      filter,
+      filtered: 0,
+      isLoose: false,
+      misses: 0,
+      isDue: false,
+    }
     this.#own[holder] = own
     this.#known += 1
     this.#ownBytes += bytesOf(own)
     return own
   }
 
+  /** Number of removals of a holder at which it is time for a pass. */
+  limitOf(holder: number): number {
+    const share = this.count < MANY ? SHARE : SHARE_IF_MANY
+    const part = Math.floor(share * this.#blocks.entriesOf(holder))
+    return Math.min(LIMIT_MAX, Math.max(LIMIT_MIN, part))
+  }
+
   /** Adds a removal; returns whether it is time for a pass. */
   add(holder: number, own: Deferred, low: number, high: number): boolean {
-    const share = this.count < MANY ? SHARE : SHARE_IF_MANY
-    const limit = Math.min(LIMIT_MAX, Math.max(LIMIT_MIN, Math.floor(share * own.blocks)))
+    const limit = this.limitOf(holder)
     const at = 2 * own.count
     if (at === own.words.length) this.#growList(own, limit)
     own.words[at] = low
@@ -112,7 +141,7 @@ export class DeferredRemovals {
     own.count += 1
     this.count += 1
     this.#unfilteredCount += 1
-    if (this.#unfilteredCount === UNFILTERED_MAX) this.prepare()
+    if (this.#unfilteredCount > UNFILTERED_MAX) this.#filterSome(FILTER_STEP)
     return own.count >= limit
   }
 
@@ -125,26 +154,30 @@ export class DeferredRemovals {
 
   /** Adds all removals to the filters; call before a question. */
   prepare(): void {
-    if (this.#unfilteredCount === 0) return
+    while (this.#unfiltered.length > 0) this.#filterSome(Infinity)
     this.#unfilteredCount = 0
-    for (const holder of this.#unfiltered) {
-      const own = this.of(holder)
-      if (own === undefined) continue
-      const { count, words } = own
-      if (count > own.filter.capacity) {
-        this.#ownBytes -= own.filter.bytes
-        own.filter = copyOf(own)
-        this.#ownBytes += own.filter.bytes
-      }
-      while (own.filtered < count) {
-        const at = 2 * own.filtered
-        own.filter.add(words[at] as number, words[at + 1] as number)
-        // First, because a new filter is filled with what the others contain.
-        own.filtered += 1
-        this.#addToAll(words[at] as number, words[at + 1] as number)
-      }
+  }
+
+  /** Adds up to so many removals of a holder to the filters. */
+  #filterSome(most: number): void {
+    const own = this.of(this.#unfiltered.at(-1) as number)
+    const stop = own === undefined ? 0 : Math.min(own.count, own.filtered + most)
+    if (own === undefined || stop === own.count) this.#unfiltered.pop()
+    if (own === undefined) return
+    const { count, words } = own
+    if (count > own.filter.capacity) {
+      this.#ownBytes -= own.filter.bytes
+      own.filter = copyOf(own)
+      this.#ownBytes += own.filter.bytes
     }
-    this.#unfiltered.length = 0
+    this.#unfilteredCount -= stop - own.filtered
+    while (own.filtered < stop) {
+      const at = 2 * own.filtered
+      own.filter.add(words[at] as number, words[at + 1] as number)
+      // First, because a new filter is filled with what the others contain.
+      own.filtered += 1
+      this.#addToAll(words[at] as number, words[at + 1] as number)
+    }
   }
 
   #addToAll(low: number, high: number): void {
@@ -155,10 +188,19 @@ export class DeferredRemovals {
     } else if (this.#filter.left < 0) this.#replaceFilter()
   }
 
-  /** All removals of a holder have been made; it has so many blocks left in runs, and so many loose ones. */
-  done(holder: number, blocks: number, loose: number): void {
+  /** The removals that a pass has taken have been made; the holder has so many loose blocks. */
+  done(holder: number, loose: number): void {
+    const before = this.of(holder)
+    if (before === undefined) return
+    const { words, taken, count } = before
+    const blocks = this.#blocks.entriesOf(holder)
     this.delete(holder)
-    if (blocks > 0) this.begin(holder, blocks).isLoose = loose > blocks
+    if (blocks === 0 && taken === count) return
+    const own = this.begin(holder)
+    own.isLoose = loose > blocks
+    for (let at = 2 * taken; at < 2 * count; at += 2) {
+      this.add(holder, own, words[at] as number, words[at + 1] as number)
+    }
   }
 
   /** A holder that needs a pass because of checks, or -1. */
@@ -166,9 +208,10 @@ export class DeferredRemovals {
     for (let look = 0; look < LOOK_MAX && this.#checked > 0; look++) {
       this.#hand = this.#hand + 1 < this.#own.length ? this.#hand + 1 : 0
       const own = this.#own[this.#hand]
-      if (own === undefined || own.count === 0) continue
-      if (READS_PER_CHECK * this.#checked < own.blocks) break
-      this.#checked -= own.blocks / READS_PER_CHECK
+      if (own === undefined || own.count === 0 || own.isDue) continue
+      const blocks = this.#blocks.entriesOf(this.#hand)
+      if (READS_PER_CHECK * this.#checked < blocks) break
+      this.#checked -= blocks / READS_PER_CHECK
       return this.#hand
     }
     return -1
@@ -203,20 +246,21 @@ export class DeferredRemovals {
     return at >= 0
   }
 
-  /** The holder has stored these blocks (again): they are not removed any more. */
-  cancel(holder: number, hashes: Uint32Array): void {
+  /** The holder has stored these blocks (again): they are not removed any more. False if none was here. */
+  cancel(holder: number, hashes: Uint32Array): boolean {
     const own = this.of(holder)
-    if (own === undefined || own.count === 0) return
+    if (own === undefined || own.count === 0) return false
     this.prepare()
     let first = 0
     const isNotIn = (at: number): boolean =>
       !own.filter.has((hashes[at] as number) | 0, (hashes[at + 1] as number) | 0)
     while (first < hashes.length && isNotIn(first)) first += 2
-    if (first === hashes.length) return
+    if (first === hashes.length) return false
     this.#stored.reset(hashes, first >> 1, hashes.length >> 1)
-    const { count, words } = own
+    const { count, taken, words } = own
     let kept = 0
     for (let i = 0; i < 2 * count; i += 2) {
+      if (i === 2 * taken) own.taken = kept >> 1
       const low = words[i] as number
       const high = words[i + 1] as number
       if (this.#stored.has(low, high)) continue
@@ -224,12 +268,14 @@ export class DeferredRemovals {
       words[kept + 1] = high
       kept += 2
     }
+    if (taken === count) own.taken = kept >> 1
     this.#checked += count
     // Others have moved.
     if (this.#fillHolder === holder) this.#fillAt = 0
     own.count = kept >> 1
     own.filtered = own.count
     this.count -= count - own.count
+    return own.count < count
   }
 
   /** Shortens what a query found of `hashes` to what the holders have; it has found at most `depth` blocks. */

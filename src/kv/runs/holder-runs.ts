@@ -1,5 +1,6 @@
 /**
- * For each holder the runs that it has blocks of, so that removing or searching a holder costs only its own share.
+ * For each holder the runs that it has blocks of, so that removing or searching a holder costs only its own share, and the
+ * number of these blocks.
  *
  * Append-only lists that may contain a run twice, or a run that the holder has left; a list is cleaned up when half
  * of it may be stale. The counts are exact. Lists are in a word pool and records in paged words, because a million
@@ -16,13 +17,14 @@ const RECORD_BYTES_MIN = 1 << 18
 const MARKS_MIN = 64
 
 /** Words of the record of a holder. */
-const STRIDE = 5
+const STRIDE = 6
 const LIST_AT = 0
 /** log2 of the capacity of the list; 0: there is no list. */
 const LIST_CLASS = 1
 const LENGTH = 2
 const COUNT = 3
 const SPARSE = 4
+const ENTRIES = 5
 
 export interface RunList {
   readonly list: Int32Array
@@ -54,6 +56,16 @@ export class HolderRuns {
   /** Number of them that are not dense. */
   sparseCount(holder: number): number {
     return this.#records.at(STRIDE * holder + SPARSE)
+  }
+
+  /** Number of its blocks in all runs. */
+  entriesOf(holder: number): number {
+    return this.#records.at(STRIDE * holder + ENTRIES)
+  }
+
+  /** The holder has gained so many blocks of runs that it has entered, or lost them. */
+  count(holder: number, change: number): void {
+    this.#records.add(STRIDE * holder + ENTRIES, change)
   }
 
   reserve(holder: number): void {

@@ -4,10 +4,10 @@
  * Keeps arena, anchors, run records and branches consistent. Knows nothing about holders; a run must have holdings
  * (`RunHoldings`) whenever a public call of the index returns.
  */
-import { AnchorTable } from './anchor-table.ts'
-import { ANCHORED, BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS } from './block-arena.ts'
-import { PAGE_MASK, PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
-import { sharesFor } from './page-shares.ts'
+import { AnchorTable } from '../arena/anchor-table.ts'
+import { ANCHORED, BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS } from '../arena/block-arena.ts'
+import { PAGE_MASK, PAGE_STRIDE, PREVIOUS } from '../arena/block-arena.ts'
+import { sharesFor } from '../arena/page-shares.ts'
 import { RunBranches } from './run-branches.ts'
 import { RunReader } from './run-reader.ts'
 import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'

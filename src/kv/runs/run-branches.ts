@@ -6,8 +6,15 @@
  *
  * A place is the location of a block: its position in the arena, or `LOOSE` together with its hash.
  */
-import { BRANCHED, MARK_STRIDE, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_STRIDE } from './block-arena.ts'
-import type { BlockArena } from './block-arena.ts'
+import {
+  BRANCHED,
+  MARK_STRIDE,
+  NEXT,
+  PAGE_BITS,
+  PAGE_BLOCKS,
+  PAGE_STRIDE,
+} from '../arena/block-arena.ts'
+import type { BlockArena } from '../arena/block-arena.ts'
 import { bitsBetween } from '../words/bit-count.ts'
 import { END, FIRST_PAGE, PARENT, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'

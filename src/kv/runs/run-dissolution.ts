@@ -5,7 +5,7 @@
  * from dissolved blocks again.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
-import { BRANCHED, NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { BRANCHED, NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from '../arena/block-arena.ts'
 import { LONG_RUN_MIN } from './run-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'

@@ -6,7 +6,7 @@
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
-import { PAGE_BITS } from './block-arena.ts'
+import { PAGE_BITS } from '../arena/block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE } from './run-store.ts'

@@ -6,7 +6,7 @@
  * it is a set (`BlockSets`). Invariant: the last block of a run has a holder, and some block of its first page. Others may
  * stay without one.
  */
-import { PAGE_BITS } from './block-arena.ts'
+import { PAGE_BITS } from '../arena/block-arena.ts'
 import { BlockSets } from './block-sets.ts'
 import { HolderRuns } from './holder-runs.ts'
 import type { RunBlocks } from './run-blocks.ts'
@@ -19,11 +19,16 @@ export class RunHoldings {
   readonly holders: HolderRuns
   readonly #blocks: RunBlocks
   readonly #sets = new BlockSets()
-  entries = 0
+  #entries = 0
 
   constructor(blocks: RunBlocks) {
     this.#blocks = blocks
     this.holders = new HolderRuns(blocks.runs)
+  }
+
+  /** Number of (holder, block) pairs. */
+  get entries(): number {
+    return this.#entries
   }
 
   get bytes(): number {
@@ -55,16 +60,10 @@ export class RunHoldings {
     return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
   }
 
-  /** Number of a holder's blocks in all runs. */
-  entriesOf(holder: number): number {
-    const { runs } = this.#blocks
-    const { list, first, count } = this.holders.of(holder)
-    let entries = 0
-    for (let i = first; i < first + count; i++) {
-      const run = list[i] as number
-      entries += this.countOf(run, runs.holdings(run)[runs.holdingOf(run, holder) + 1] as number)
-    }
-    return entries
+  /** A holder has gained blocks of a run that it has entered, or lost them. */
+  count(holder: number, change: number): void {
+    this.#entries += change
+    this.holders.count(holder, change)
   }
 
   /** Writes the offsets of a holding's blocks, ascending, to an array from an index on; returns the index after them. */
@@ -89,8 +88,8 @@ export class RunHoldings {
     const k = runs.holdingOf(run, holder)
     if (k < 0) {
       runs.add(run, holder, from === start ? to : ~this.#sets.create(start, from, to))
-      this.entries += to - from
       this.holders.entered(holder, run, this.#blocks.isSparse(run))
+      this.count(holder, to - from)
       return
     }
     const list = runs.holdings(run)
@@ -98,13 +97,13 @@ export class RunHoldings {
     if (held >= from) {
       if (held >= to) return
       list[k + 1] = to
-      this.entries += to - held
+      this.count(holder, to - held)
       return
     }
     const set = held < 0 ? ~held : this.#sets.create(start, start, held)
     const before = this.#sets.countOf(set)
     const grown = this.#sets.add(set, from, to)
-    this.entries += this.#sets.countOf(grown) - before
+    this.count(holder, this.#sets.countOf(grown) - before)
     list[k + 1] = this.#simplest(grown, start)
   }
 
@@ -123,7 +122,7 @@ export class RunHoldings {
     if (held === to && from > start) {
       list[k + 1] = from
       if (runs.records[record + COUNT] === 1) {
-        this.entries -= gone
+        this.count(holder, -gone)
         this.#blocks.trimTail(run, from)
         return
       }
@@ -134,7 +133,7 @@ export class RunHoldings {
       list[k + 1] = this.#simplest(set, start)
       if (list[k + 1] === start) this.#leave(run, holder, k)
     }
-    this.entries -= gone
+    this.count(holder, -gone)
     this.#trim(run, from === start || this.#isPageLost(run, from), to === end)
   }
 
@@ -159,7 +158,7 @@ export class RunHoldings {
     if (count === 0) this.#leave(run, holder, k)
     else if (end - start === count) list[k + 1] = end
     else list[k + 1] = ~this.#sets.createOf(start, offsets, from, to)
-    this.entries -= before - count
+    this.count(holder, count - before)
     const isHead = count === 0 || offsets[from] !== start
     this.#trim(run, isHead && this.#isPageLost(run, start), isTail)
   }
@@ -183,9 +182,10 @@ export class RunHoldings {
    * whether it was such a block.
    */
   cutInner(run: number, k: number, at: number): boolean {
-    const held = this.#blocks.runs.holdings(run)[k + 1] as number
+    const list = this.#blocks.runs.holdings(run)
+    const held = list[k + 1] as number
     if (held >= 0 || !this.#sets.deleteInner(~held, at)) return false
-    this.entries -= 1
+    this.count(list[k] as number, -1)
     return true
   }
 
@@ -309,7 +309,7 @@ export class RunHoldings {
       const run = list[i] as number
       const k = runs.holdingOf(run, holder)
       const held = runs.holdings(run)[k + 1] as number
-      this.entries -= this.countOf(run, held)
+      this.count(holder, -this.countOf(run, held))
       if (held < 0) this.#sets.release(~held)
       this.#leave(run, holder, k)
       this.#trim(run, true, true)
@@ -325,9 +325,10 @@ export class RunHoldings {
       const k = runs.firstHolding(run) + HOLDING * last
       const list = runs.holdings(run)
       const held = list[k + 1] as number
-      this.entries -= this.countOf(run, held)
+      const holder = list[k] as number
+      this.count(holder, -this.countOf(run, held))
       if (held < 0) this.#sets.release(~held)
-      this.#leave(run, list[k] as number, k)
+      this.#leave(run, holder, k)
     }
     this.#free(run)
   }

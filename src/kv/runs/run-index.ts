@@ -12,8 +12,9 @@
  */
 import { LooseBlocks } from '../loose/loose-blocks.ts'
 import { AHEAD_MAX } from '../loose/loose-table.ts'
-import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
+import { PAGE_BITS, PAGE_MASK } from '../arena/block-arena.ts'
 import { DeferredRemovals } from './deferred-removals.ts'
+import { RemovalPasses } from './removal-passes.ts'
 import type { ApplyOutcome } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { LONG_RUN_MIN, RunBlocks } from './run-blocks.ts'
@@ -41,6 +42,8 @@ export interface RunIndexOptions {
   readonly hasOrphans: boolean
   /** Blocks that may be scanned in searches before runs are made dense, in addition to 16 per stored block. */
   readonly scanFreeBlocks?: number
+  /** Blocks that a pass over deferred removals reads per event. */
+  readonly passPartBlocks?: number
 }
 
 const SCAN_FREE_DEFAULT = 1 << 18
@@ -57,7 +60,7 @@ export class RunIndex {
   readonly #hasOrphans: boolean
   readonly #search: RunSearch
   readonly #deferred: DeferredRemovals
-  readonly #sweep: RunSweep
+  readonly #passes: RemovalPasses
   readonly #removal: RunRemoval
   readonly #dissolution: RunDissolution
   readonly lookAhead: RunLookAhead
@@ -76,24 +79,25 @@ export class RunIndex {
     this.#holdings = new RunHoldings(this.#blocks)
     const { branches } = this.#blocks
     this.#loose = new LooseBlocks(branches, options.blocksMax >> 1)
-    const deferred = new DeferredRemovals()
+    const deferred = new DeferredRemovals(this.#holdings.holders)
     this.#deferred = deferred
     this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose, deferred }
     this.#hasOrphans = options.hasOrphans
-    const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
+    const { scanFreeBlocks = SCAN_FREE_DEFAULT, passPartBlocks } = options
     const [blocks, holdings, loose] = [this.#blocks, this.#holdings, this.#loose]
     this.eviction = new RunEviction(blocks, holdings, loose)
     this.#search = new RunSearch(blocks, holdings, loose, scanFreeBlocks)
     this.#dissolution = new RunDissolution(blocks, holdings, loose)
     this.release = new RunRelease(blocks, holdings, this.#dissolution)
     this.lookAhead = new RunLookAhead(blocks, holdings, loose)
-    this.#sweep = new RunSweep(blocks, holdings, loose, this.#dissolution, deferred)
+    const sweep = new RunSweep(blocks, holdings, this.#dissolution)
+    this.#passes = new RemovalPasses(holdings, loose, sweep, deferred, passPartBlocks)
     this.#removal = new RunRemoval(
       blocks,
       holdings,
       loose,
       this.#search,
-      this.#sweep,
+      this.#passes,
       this.lookAhead,
     )
     this.extension = new RunExtension(blocks, holdings, loose)
@@ -102,7 +106,8 @@ export class RunIndex {
   }
 
   get entries(): number {
-    return Math.max(0, this.#holdings.entries + this.#loose.entries - this.#deferred.count)
+    const waiting = this.#deferred.count - this.#passes.made
+    return Math.max(0, this.#holdings.entries + this.#loose.entries - waiting)
   }
 
   get blocks(): number {
@@ -135,7 +140,7 @@ export class RunIndex {
    * the removal of a block that the holder had.
    */
   settle(): void {
-    this.#sweep.sweepAll()
+    this.#passes.settle()
   }
 
   /** Whether the holder has the block. */
@@ -154,12 +159,13 @@ export class RunIndex {
     this.#loose.upkeep.tick += 1
     this.#loose.upkeep.tend()
     this.release.tend(this.#deferred.isInUse)
-    this.#sweep.tend()
+    this.#passes.prepare()
+    this.#passes.advance(0)
     if (parent !== null && this.#deferred.has(holder, parent[0] | 0, parent[1] | 0)) {
       return 'parent-not-found'
     }
     if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
-      this.#deferred.cancel(holder, hashes)
+      this.#passes.cancel(holder, hashes)
       this.#dissolution.stored(hashes.length >> 1)
       return 'applied'
     }
@@ -178,7 +184,7 @@ export class RunIndex {
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
       return 'parent-not-found'
     }
-    this.#deferred.cancel(holder, hashes)
+    this.#passes.cancel(holder, hashes)
     this.#dissolution.stored(hashes.length >> 1)
     this.#placement.store(holder, hashes, before, parent)
     return 'applied'
@@ -210,12 +216,13 @@ export class RunIndex {
   removeEach(holders: Int32Array, hashes: Uint32Array, count: number): void {
     // Not between two removals, because it moves blocks.
     this.release.tend(this.#deferred.isInUse)
+    this.#passes.advance(count)
     let seen = 0
     for (let i = 0; i < count; i++) {
       const holder = holders[i] as number
       const low = hashes[2 * i] as number
       const high = hashes[2 * i + 1] as number
-      if (this.defer(holder, low | 0, high | 0)) continue
+      if (this.#passes.deferUnseen(holder, low | 0, high | 0)) continue
       holders[seen] = holder
       hashes[2 * seen] = low
       hashes[2 * seen + 1] = high
@@ -232,20 +239,23 @@ export class RunIndex {
 
   /** Defers the removal of a block (signed halves) without a look-up, if that is cheaper; false if not. */
   defer(holder: number, low: number, high: number): boolean {
-    return this.#sweep.deferUnseen(holder, low, high)
+    if (!this.#passes.deferUnseen(holder, low, high)) return false
+    this.#passes.advance(1)
+    return true
   }
 
   /** Removes the blocks that the holder has. */
   remove(holder: number, hashes: Uint32Array): void {
     this.#holdings.holders.reserve(holder)
     this.release.tend(this.#deferred.isInUse)
+    this.#passes.advance(hashes.length >> 1)
     this.#removal.remove(holder, hashes)
     this.#deferred.prepare()
   }
 
   removeHolder(holder: number): void {
     this.#holdings.holders.reserve(holder)
-    this.#deferred.delete(holder)
+    this.#passes.removeHolder(holder)
     this.#holdings.removeHolder(holder)
     this.#loose.removeHolder(holder)
   }

@@ -1,6 +1,6 @@
 /** Checks the invariants of a run index from scratch; for tests, and for debugging a live index. */
 import { assert } from '../../base/index.ts'
-import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from '../arena/block-arena.ts'
 import { LOOSE } from './run-branches.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunIndex } from './run-index.ts'
@@ -14,7 +14,7 @@ export function checkRuns(index: RunIndex, isOfChains = true): void {
   const { blocks, holdings } = index.parts
   const { runs } = blocks
   let blockCount = 0
-  let entries = 0
+  const entries: number[] = []
   let detached = 0
   for (let run = 0; run < runs.top; run++) {
     if (runs.isFree(run)) continue
@@ -29,9 +29,10 @@ export function checkRuns(index: RunIndex, isOfChains = true): void {
     for (; k < last; k += HOLDING) {
       const held = list[k + 1] as number
       assert(held < 0 || held > start, 'no holding is empty')
-      assert(!seen.has(list[k] as number), 'a holder has one holding in a run')
-      seen.add(list[k] as number)
-      entries += holdings.countOf(run, held)
+      const holder = list[k] as number
+      assert(!seen.has(holder), 'a holder has one holding in a run')
+      seen.add(holder)
+      entries[holder] = (entries[holder] ?? 0) + holdings.countOf(run, held)
     }
     blockCount += runs.length(run)
     const parent = runs.records[run * RUN_STRIDE + PARENT] as number
@@ -40,7 +41,13 @@ export function checkRuns(index: RunIndex, isOfChains = true): void {
     checkBlocks(blocks, run, isOfChains)
   }
   assert(blockCount === blocks.count, `${blockCount} blocks, counted ${blocks.count}`)
-  assert(entries === holdings.entries, `${entries} entries, counted ${holdings.entries}`)
+  let all = 0
+  for (let holder = 0; holder < holdings.holders.holderCount; holder++) {
+    const [own = 0, counted] = [entries[holder], holdings.holders.entriesOf(holder)]
+    assert(own === counted, `${own} entries of holder ${holder}, counted ${counted}`)
+    all += own
+  }
+  assert(all === holdings.entries, `${all} entries, counted ${holdings.entries}`)
   assert(detached === blocks.branches.detached, `${detached} runs are detached`)
   if (isOfChains) checkPlaces(index)
   checkLoose(index)

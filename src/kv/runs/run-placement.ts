@@ -9,7 +9,7 @@
 import type { HashPair } from '../hash/hash-pair.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { LooseSuspects } from '../loose/loose-suspects.ts'
-import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from '../arena/block-arena.ts'
 import { LONG_RUN_MIN } from './run-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import { LOOSE, NOWHERE } from './run-branches.ts'
@@ -109,7 +109,7 @@ export class RunPlacement {
     list[k + 1] = end + count
     this.#blocks.count += count
     this.#blocks.added += count
-    this.#holdings.entries += count
+    this.#holdings.count(holder, count)
     if (records[record + START] !== end - 1) anchors.drop(before)
     this.#search.moveEnd(holder, before + count)
     return true

@@ -3,9 +3,9 @@
  *
  * A location in a run is an offset and the page that contains it.
  */
-import { INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
-import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
-import type { BlockArena } from './block-arena.ts'
+import { INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from '../arena/block-arena.ts'
+import { PAGE_STRIDE, PREVIOUS } from '../arena/block-arena.ts'
+import type { BlockArena } from '../arena/block-arena.ts'
 import { END, FIRST_PAGE, LAST_PAGE, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 import type { WantedHashes } from '../words/wanted-hashes.ts'

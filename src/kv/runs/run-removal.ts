@@ -4,17 +4,17 @@
  * Engines evict chains from their ends, so the next hash is usually the neighbour of the previous block: such a
  * stretch takes one lookup and one change of a holding. From the first hash for which this is not true, the event is
  * treated as a set: if one of its hashes is anchored, as ends of holdings are, its neighbours are removed with it if
- * they are in the set. Only the rest has to be searched for, and is deferred (`RunSweep`).
+ * they are in the set. Only the rest has to be searched for, and is deferred (`RemovalPasses`).
  */
-import { PAGE_BITS } from './block-arena.ts'
+import { PAGE_BITS } from '../arena/block-arena.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import type { RemovalPasses } from './removal-passes.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { AHEAD_MAX } from '../loose/loose-table.ts'
 import type { RunLookAhead } from './run-look-ahead.ts'
 import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
-import type { RunSweep } from './run-sweep.ts'
 import { WantedHashes } from '../words/wanted-hashes.ts'
 
 export class RunRemoval {
@@ -23,7 +23,7 @@ export class RunRemoval {
   readonly #loose: LooseBlocks
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
-  readonly #sweep: RunSweep
+  readonly #passes: RemovalPasses
   readonly #lookAhead: RunLookAhead
 
   constructor(
@@ -31,10 +31,10 @@ export class RunRemoval {
     holdings: RunHoldings,
     loose: LooseBlocks,
     search: RunSearch,
-    sweep: RunSweep,
+    passes: RemovalPasses,
     lookAhead: RunLookAhead,
   ) {
-    this.#sweep = sweep
+    this.#passes = passes
     this.#lookAhead = lookAhead
     this.#blocks = blocks
     this.#holdings = holdings
@@ -90,8 +90,8 @@ export class RunRemoval {
   /** Like `remove`, for one block (signed halves). */
   removeOne(holder: number, low: number, high: number): void {
     if (this.#loose.removeOne(holder, low, high) || this.#cutOne(holder, low, high)) {
-      this.#sweep.found(holder, 0)
-    } else if (this.#sweep.defer(holder, low, high)) this.#sweep.makeDeferred(holder)
+      this.#passes.found(holder)
+    } else this.#passes.defer(holder, low, high)
   }
 
   /** Removes a block that is in a run and anchored; false if it is not. */
@@ -119,7 +119,7 @@ export class RunRemoval {
     const count = hashes.length >> 1
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
-      if (!this.#sweep.deferUnseen(holder, low, (hashes[2 * i + 1] as number) | 0)) break
+      if (!this.#passes.deferUnseen(holder, low, (hashes[2 * i + 1] as number) | 0)) break
     }
     if (i === count) return
     wanted.reset(hashes, i, count)
@@ -141,13 +141,11 @@ export class RunRemoval {
       const position = this.#locate(hashes, k, holder)
       if (position >= 0) this.#takeAround(holder, position)
     }
-    let isTime = false
     for (let k = i; k < count && wanted.left > 0; k++) {
       const low = (hashes[2 * k] as number) | 0
       const high = (hashes[2 * k + 1] as number) | 0
-      if (wanted.take(low, high)) isTime = this.#sweep.defer(holder, low, high)
+      if (wanted.take(low, high)) this.#passes.defer(holder, low, high)
     }
-    if (isTime) this.#sweep.makeDeferred(holder)
   }
 
   /** Removes the block at a position and its neighbours that are wanted. */
@@ -186,7 +184,7 @@ export class RunRemoval {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
     }
     this.#holdings.cut(run, holder, k, from, to)
-    this.#sweep.found(holder, to - from)
+    this.#passes.found(holder)
   }
 
   /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */

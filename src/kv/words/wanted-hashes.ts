@@ -34,6 +34,8 @@ export class WantedHashes {
   #passed = new Int32Array(0)
   /** Number of hashes that have not been taken. */
   left = 0
+  /** Number of hashes that `addEach` may still add. */
+  space = 0
 
   /** Fills the table with the hashes `from` .. `to`. A hash that is named twice is wanted once. */
   reset(hashes: Int32Array | Uint32Array, from: number, to: number): void {
@@ -43,12 +45,21 @@ export class WantedHashes {
     }
   }
 
-  /** Like `reset`, also for `takeEach`. */
-  resetWithFilter(hashes: Int32Array, from: number, to: number): void {
-    this.reset(hashes, from, to)
-    this.#filter = new SmallFilter(to - from)
+  /** Empties the table, and makes space for so many hashes. They can be looked up with `takeEach`. */
+  begin(count: number): void {
+    this.#makeSpace(count)
+    this.#filter = new SmallFilter(count)
+    this.space = (this.#mask + 1) / SPACE
+  }
+
+  /** Adds the hashes `from` .. `to` of a list, for which there is space after `begin`. */
+  addEach(hashes: Int32Array, from: number, to: number): void {
+    this.space -= to - from
     for (let k = 2 * from; k < 2 * to; k += 2) {
-      this.#filter.add(hashes[k] as number, hashes[k + 1] as number)
+      const low = hashes[k] as number
+      const high = hashes[k + 1] as number
+      this.#add(low, high)
+      this.#filter.add(low, high)
     }
   }
 
@@ -101,6 +112,25 @@ export class WantedHashes {
     return true
   }
 
+  /** The hashes that have not been taken. */
+  rest(): Uint32Array {
+    const rest = new Uint32Array(2 * this.left)
+    let count = 0
+    const add = (low: number, high: number): void => {
+      rest[count] = low
+      rest[count + 1] = high
+      count += 2
+    }
+    for (const high of [EMPTY_HIGH, TAKEN_HIGH])
+      if (this.#special[high] === true) add(SPECIAL_LOW, high)
+    for (let row = 0; count < rest.length; row++) {
+      const low = this.#rows[2 * row] as number
+      const high = this.#rows[2 * row + 1] as number
+      if (!isSpecial(low, high)) add(low, high)
+    }
+    return rest
+  }
+
   /** The row of a hash, or -1. */
   #find(low: number, high: number): number {
     const rows = this.#rows
@@ -114,7 +144,7 @@ export class WantedHashes {
 
   /**
    * Takes the hashes of blocks at `positions` in `words` (two signed halves each). Sets `isTaken` of each block to 1 or 0.
-   * Only after `resetWithFilter`.
+   * Only after `begin`.
    */
   takeEach(words: Int32Array, positions: Int32Array, count: number, isTaken: Uint8Array): void {
     if (this.#passed.length < count) this.#passed = new Int32Array(positions.length)

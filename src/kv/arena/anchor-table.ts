@@ -8,8 +8,8 @@
  * arena marks as anchored has a slot. Other slots may be stale: anchors of a whole stretch of blocks are removed by
  * their marks alone, because reading a slot per block would take longer than the rest of their removal.
  */
-import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
-import type { BlockArena } from './block-arena.ts'
+import { ANCHORED, MARK_STRIDE } from '../arena/block-arena.ts'
+import type { BlockArena } from '../arena/block-arena.ts'
 import { bitCount, bitsBetween } from '../words/bit-count.ts'
 import { mixHash, tableLength, tableShift } from '../words/mix-hash.ts'
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BlockArena, PAGE_BLOCKS } from './block-arena.ts'
 import { sharesFor } from './page-shares.ts'
-import { RunBlocks } from './run-blocks.ts'
+import { RunBlocks } from '../runs/run-blocks.ts'
 
 const change = fc.record({
   isTaken: fc.boolean(),
