@@ -209,6 +209,12 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#names.delete(holder)
   }
 
+  /** A small part of the work that waits for the next event; call now and then, also if there are no events. */
+  tend(): void {
+    this.#settle()
+    for (const tier of this.#tiers) tier.tend()
+  }
+
   find(sequenceHashes: Uint32Array, matches: PrefixMatches): void {
     this.#settle()
     matches.clear()

@@ -138,3 +138,24 @@ describe('memory of runs', () => {
     checkRuns(index.device)
   })
 })
+
+describe('memory of a holder that has left', () => {
+  it.each([1, 7, 100])('chains of %i - goes back without further events', (length) => {
+    const index = new EventPrefixIndex()
+    const chains = Math.floor(BLOCKS / length)
+    const own = prompt(1, 1000)
+    store(index, 1, own)
+    // Single blocks, too.
+    store(index, 1, prompt(chains + 2, 3))
+    for (let i = 0; i < chains; i++) store(index, 0, prompt(i + 2, length))
+    const full = index.stats().bytes
+    expect(full).toBeGreaterThan(MIB)
+    index.removeHolder(0)
+    expect(index.stats().entries).toBe(1003)
+    for (let call = 0; call < 500; call++) index.tend()
+    expect(index.stats()).toMatchObject({ entries: 1003, blocks: 1003 })
+    expect(index.stats().bytes).toBeLessThan(MIB / 4)
+    expect(depths(index, own, 2)).toEqual([0, 1000])
+    checkRuns(index.device)
+  })
+})

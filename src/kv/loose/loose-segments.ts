@@ -61,6 +61,8 @@ export class LooseSegments {
   #surplusMax = new Int32Array(16)
   /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
+  /** By segment number: a hash with these first bits. */
+  #firsts = new Int32Array(16)
   #added = new Int32Array(16)
   readonly #free: number[] = []
   readonly #spare: Int32Array[] = []
@@ -69,12 +71,12 @@ export class LooseSegments {
   constructor() {
     for (let first = 0; first < 1 << SIZE_BITS; first++) {
       const buckets = lastSize(first << (32 - SIZE_BITS)) >> DOUBLINGS
-      this.directory[first] = this.#makeSegment(buckets, SIZE_BITS)
+      this.#enter(this.#makeSegment(buckets, SIZE_BITS), first << (32 - SIZE_BITS), SIZE_BITS)
     }
   }
 
   get bytes(): number {
-    return this.#bytes + this.directory.byteLength + 16 * this.rows.length
+    return this.#bytes + this.directory.byteLength + 20 * this.rows.length
   }
 
   numberOf(hash: number): number {
@@ -116,13 +118,18 @@ export class LooseSegments {
     return (this.surplus[number] as number) <= 0
   }
 
-  /** The opposite check after a mass removal: whether a segment is full enough to stay. */
-  isTidy(number: number): boolean {
+  /** After a mass removal: shrinks a segment, or merges it with its buddies, until it is full enough. */
+  tidy(number: number): void {
+    const hash = this.#firsts[number] as number
+    while (!this.#isTidy(number) && this.shrink(number, hash)) number = this.numberOf(hash)
+  }
+
+  #isTidy(number: number): boolean {
     return 100 * this.liveOf(number) >= TIDY * ROWS * (this.buckets[number] as number)
   }
 
-  /** Shrinks the segment of this hash, or merges it with its buddy. */
-  shrink(number: number, hash: number): void {
+  /** Shrinks the segment of this hash, or merges it with its buddy; false if neither is possible. */
+  shrink(number: number, hash: number): boolean {
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
     const live = this.liveOf(number)
@@ -132,13 +139,15 @@ export class LooseSegments {
     const isPair = depth > SIZE_BITS && this.#depths[buddy] === depth
     if (isPair && 100 * both < UNITED * ROWS * last) {
       this.#unite(number, buddy, hash, depth - 1)
-      return
+      return true
     }
     let size = last >> DOUBLINGS
     for (let left = DOUBLINGS; 4 * ROWS * size < 5 * live && left > 0; left--) {
       size = last >> (left - 1)
     }
-    if (size < buckets) this.#replace([number], hash, depth, size)
+    if (size >= buckets) return false
+    this.#replace([number], hash, depth, size)
+    return true
   }
 
   #makeSpace(number: number, hash: number): void {
@@ -232,6 +241,7 @@ export class LooseSegments {
       this.surplus = grown(this.surplus, 2 * number)
       this.#surplusMax = grown(this.#surplusMax, 2 * number)
       this.#depths = grown(this.#depths, 2 * number)
+      this.#firsts = grown(this.#firsts, 2 * number)
       this.#added = grown(this.#added, 2 * number)
     }
     const words = wordsFor(buckets)
@@ -269,6 +279,7 @@ export class LooseSegments {
   #enter(number: number, hash: number, depth: number): void {
     const spare = 32 - this.shift - depth
     const first = (hash >>> (32 - depth)) << spare
+    this.#firsts[number] = hash
     this.directory.fill(number, first, first + (1 << spare))
   }
 }

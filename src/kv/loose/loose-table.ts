@@ -253,11 +253,6 @@ export class LooseTable {
 
   /** After `deleteOnly`: shrinks the segment if it has become sparse. */
   tidy(segment: number): void {
-    if (this.#segments.isTidy(segment)) return
-    for (let row = 0; row < this.rowsOf(segment); row++) {
-      if (!this.goTo(segment, row)) continue
-      this.#segments.shrink(segment, spreadHash(this.low, this.high))
-      return
-    }
+    this.#segments.tidy(segment)
   }
 }

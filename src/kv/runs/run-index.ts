@@ -135,6 +135,13 @@ export class RunIndex {
     return this.#search.scans
   }
 
+  /** A small part of the work that waits for the next event, such as returning memory after a holder has left. */
+  tend(): void {
+    this.#loose.upkeep.tend()
+    this.release.tend(this.#deferred.isInUse)
+    this.#passes.advance(0)
+  }
+
   /**
    * Makes the deferred removals if this takes less than a millisecond, for exact statistics. Otherwise each of them counts as
    * the removal of a block that the holder had.

@@ -178,6 +178,7 @@ export class KvRouter implements FleetObserver {
   load(workerId: WorkerId, report: LoadReport): void {
     const slot = this.#table.slotOf(workerId, report.dpRank)
     if (slot === -1) return
+    this.#index.tend()
     const wasFull = this.#table.full[slot] === 1
     this.#table.report(slot, report)
     this.#forecast.report(slot, report, this.#clock.nowMs())
@@ -191,6 +192,7 @@ export class KvRouter implements FleetObserver {
     this.#ring.add(answer.record)
     if (answer.kind === 'selected') this.#decisions++
     else this.#refusals++
+    this.#index.tend()
     return answer
   }
 

@@ -68,6 +68,11 @@ export class OverlapIndex {
     return index.applyAll(slot, events)
   }
 
+  /** Does a small part of the event index's work that waits for events: those of a quiet fleet may be hours apart. */
+  tend(): void {
+    this.#events?.tend()
+  }
+
   /** Statistics of the event index; null while there is none. */
   get eventStats(): PrefixIndexStats | null {
     return this.#events?.stats() ?? null
