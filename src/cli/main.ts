@@ -8,6 +8,7 @@
  */
 import { limitSentence } from './guard/last-words.ts'
 import { outliveTerminal } from './guard/closed-terminal.ts'
+import { outliveOutput, outputFault } from './guard/lost-output.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
@@ -133,7 +134,14 @@ function addKeysCommand(root: Command): void {
 
 const REMAINS_MS = 1_000
 
-function program(exit: (code: number) => void): Command {
+interface Ends {
+  /** Ends a command whose output is its result. */
+  readonly exit: (code: number) => void
+  /** Ends a server. */
+  readonly served: (code: number) => void
+}
+
+function program({ exit, served }: Ends): Command {
   const root = new Command('baton')
     .description('Disaggregated LLM serving: prefill and decode on different workers.')
     .version(BATON_VERSION)
@@ -149,7 +157,7 @@ function program(exit: (code: number) => void): Command {
     .addHelpText('after', SERVE_EXAMPLES)
     .action(async (flags: Flags) => {
       const { runServe } = await import('./commands/serve-command.ts')
-      exit(await runServe(resolved(flags), MAIN))
+      served(await runServe(resolved(flags), MAIN))
       endSoon()
     })
   withOptions(
@@ -159,7 +167,7 @@ function program(exit: (code: number) => void): Command {
     .addHelpText('after', WORKER_EXAMPLES)
     .action(async (flags: Flags) => {
       const { runWorker } = await import('./commands/worker-command.ts')
-      exit(await runWorker(resolved(flags)))
+      served(await runWorker(resolved(flags)))
     })
   withOptions(
     root
@@ -168,7 +176,7 @@ function program(exit: (code: number) => void): Command {
     GROUPS_OF.frontend,
   ).action(async (flags: Flags) => {
     const { runFrontendOnly } = await import('./commands/frontend-command.ts')
-    exit(await runFrontendOnly(resolved(flags), MAIN))
+    served(await runFrontendOnly(resolved(flags), MAIN))
     endSoon()
   })
   withOptions(
@@ -235,7 +243,7 @@ function program(exit: (code: number) => void): Command {
     withOptions(describeBoostr(boostr.command(role), role), GROUPS_OF.boostr).action(
       async (flags: Flags) => {
         const { runBoostr } = await import('./commands/boostr-command.ts')
-        exit(await runBoostr(role, flags, resolved(flags)))
+        served(await runBoostr(role, flags, resolved(flags)))
       },
     )
   }
@@ -259,11 +267,28 @@ function endSoon(): void {
 
 async function main(): Promise<number> {
   let exitCode = 0
-  try {
-    await program((code) => {
+  let isServer = false
+  const failed = await run({
+    exit: (code) => {
       exitCode = code
-    }).parseAsync(process.argv)
-    return exitCode
+    },
+    served: (code) => {
+      exitCode = code
+      isServer = true
+    },
+  })
+  exitCode = failed ?? exitCode
+  const fault = isServer ? null : await outputFault()
+  if (fault === null) return exitCode
+  console.error(`baton: ${fault}`)
+  return exitCode === 0 ? EXIT_FAILED : exitCode
+}
+
+/** Runs the command of the arguments; the exit code when it did not end as asked, otherwise null. */
+async function run(ends: Ends): Promise<number | null> {
+  try {
+    await program(ends).parseAsync(process.argv)
+    return null
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
     const sentence = limitSentence(error)
@@ -278,8 +303,7 @@ async function main(): Promise<number> {
   }
 }
 
-// The reader of our output may exit (`baton serve | head`); a server continues without it.
-for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+outliveOutput()
 outliveTerminal()
 keepRequestsYoung()
 boundOldGeneration()
