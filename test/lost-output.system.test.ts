@@ -64,6 +64,7 @@ describe.skipIf(!existsSync(FULL))('standard output on a full disk', () => {
     'replay workload:random,requests=3 --json -',
     'doctor --json --url SERVER',
     'top --once --url SERVER',
+    'top --url SERVER',
     'roll --url SERVER',
   ])('baton %s - fails and says so', async (command) => {
     const { ended, stderr } = intoFile(baton(command.replace('SERVER', server.url)), FULL)
@@ -98,6 +99,18 @@ describe.skipIf(!existsSync(FULL))('standard output on a full disk', () => {
 })
 
 describe.skipIf(process.platform === 'win32')('a reader that ends', () => {
+  it.each(['top --url SERVER', 'top --json --url SERVER', 'chat --url SERVER'])(
+    'baton %s - ends too',
+    async (command) => {
+      const args = baton(command.replace('SERVER', server.url))
+      const { child, ended, stderr } = started(args, ['pipe', 'pipe', 'pipe'])
+      child.stdout?.once('data', () => child.stdout?.destroy())
+      // Standard input stays open.
+      child.stdin?.on('error', () => undefined).write('hello\nhow are you\n')
+      expect([await ended, stderr()]).toEqual([0, ''])
+    },
+  )
+
   it('a command whose first lines are enough - succeeds', async () => {
     const { child, ended, stderr } = started(baton('workload random --requests 30000'), [
       'ignore',

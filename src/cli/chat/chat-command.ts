@@ -10,6 +10,7 @@ import { takesColor } from '../../os/index.ts'
 import { askServer, serverUrl } from '../commands/ask-server.ts'
 import { explainText } from '../commands/explain-text.ts'
 import type { Explained } from '../commands/explain-text.ts'
+import { outputLost } from '../guard/lost-output.ts'
 import { askForAnswer } from './chat-answer.ts'
 import type { ChatSettings, Screen } from './chat-answer.ts'
 import { readHistory, writeHistory } from './chat-history.ts'
@@ -85,9 +86,15 @@ async function run(talk: Talk): Promise<boolean> {
   terminal.on('history', (newestFirst: readonly string[]) => {
     if (isTerminal) writeHistory(newestFirst)
   })
+  // Nobody would read the answer, nor those to the lines that follow.
+  outputLost.addEventListener('abort', () => {
+    stop()
+    terminal.close()
+  })
   let hasFailed = false
   terminal.prompt()
   for await (const line of questions(terminal, isTerminal, stop)) {
+    if (outputLost.aborted) break
     const isCommand = line.trim().startsWith('/') && !line.includes('\n')
     const next = isCommand ? await talk.command(line) : asQuestion(line)
     if (next === 'quit') break

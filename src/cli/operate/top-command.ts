@@ -7,6 +7,7 @@ import { BatonError } from '../../base/index.ts'
 import type { FleetView } from '../../frontend/index.ts'
 import { watchShutdownSignals } from '../../host/index.ts'
 import { takesColor, takesEscapes } from '../../os/index.ts'
+import { outputLost } from '../guard/lost-output.ts'
 import type { FleetSource } from './fleet-source.ts'
 import { topScreen } from './top-screen.ts'
 import type { Screen } from './top-screen.ts'
@@ -33,7 +34,7 @@ export async function runTop(options: TopOptions): Promise<number> {
   const keys = isLive ? watchKeys(() => over.abort()) : null
   if (isLive) process.stdout.write(OTHER_SCREEN)
   try {
-    await show(options, isLive, over.signal)
+    await show(options, isLive, AbortSignal.any([over.signal, outputLost]))
     return 0
   } finally {
     if (isLive) process.stdout.write(FIRST_SCREEN)
