@@ -169,6 +169,30 @@ describe('FileDiscovery - unusable folders', () => {
     }
   })
 
+  it.each<[string, string, string, RegExp]>([
+    ['to nothing', 'fleet', 'nowhere', /: it is a link to nowhere, which is not a folder: create/],
+    ['to itself', 'fleet', 'fleet', /: it is a link to fleet, which is not a folder/],
+    ['to nothing above it', 'fleet/a', 'nowhere', /: \S+fleet is a link to nowhere, which/],
+  ])('a link %s - is named', async (_name, used, target, why) => {
+    const folder = await temporaryFolder()
+    await symlink(target, join(folder, 'fleet'))
+    await expect(discoveryOf(join(folder, used)).register(sampleCard(1))).rejects.toMatchObject({
+      code: 'config.invalid',
+      message: expect.stringMatching(why) as unknown,
+    })
+  })
+
+  it('a file that cannot be written - the error names it and the reason', async () => {
+    const folder = await temporaryFolder()
+    // The entry is written beside it and takes its place.
+    await mkdir(join(folder, '1.json'))
+    await expect(discoveryOf(folder).register(sampleCard(1))).rejects.toMatchObject({
+      code: 'discovery.unavailable',
+      message: `${join(folder, '1.json')} cannot be written (EISDIR)`,
+    })
+    expect(await readdir(folder)).toEqual(['1.json'])
+  })
+
   it('a folder that does not exist - is created with access for its owner only, which is reported once', async () => {
     const folder = join(await temporaryFolder(), 'fleet')
     const made: string[] = []

@@ -5,7 +5,7 @@
  * parent is not created, because a path without a parent is probably mistyped.
  */
 import { randomUUID } from 'node:crypto'
-import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readlink, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { BatonError } from '../base/index.ts'
 
@@ -18,14 +18,29 @@ export async function makeFleetFolder(folder: string): Promise<boolean> {
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException
     if (code === 'EEXIST' && (await isFolder(folder))) return false
-    const parent = dirname(resolve(folder))
-    const why =
-      code === 'ENOENT' && !(await isFolder(parent))
-        ? `${parent} does not exist: create it, or correct the path`
-        : (code ?? String(thrown))
-    const message = `${folder} cannot be used as the folder of a fleet: ${code === 'EEXIST' ? 'it is a file' : why}`
+    const why = await obstacle(folder, code ?? String(thrown))
+    const message = `${folder} cannot be used as the folder of a fleet: ${why}`
     throw new BatonError('config.invalid', message, { cause: thrown })
   }
+}
+
+/** Why it could not be created. */
+async function obstacle(folder: string, code: string): Promise<string> {
+  if (code === 'EEXIST') return `it is ${(await linkAt(folder)) ?? 'a file'}`
+  const parent = dirname(resolve(folder))
+  if (code !== 'ENOENT' || (await isFolder(parent))) return code
+  const link = await linkAt(parent)
+  return link === null
+    ? `${parent} does not exist: create it, or correct the path`
+    : `${parent} is ${link}`
+}
+
+/** Null: there is no link. */
+async function linkAt(path: string): Promise<string | null> {
+  return await readlink(path).then(
+    (target) => `a link to ${target}, which is not a folder: create that one, or correct the link`,
+    () => null,
+  )
 }
 
 async function isFolder(path: string): Promise<boolean> {
@@ -47,7 +62,7 @@ export async function writeWhole(folder: string, path: string, text: string): Pr
   }
 }
 
-function writeFault(path: string, cause: NodeJS.ErrnoException): Error {
+function writeFault(path: string, cause: NodeJS.ErrnoException): BatonError {
   switch (cause.code) {
     case 'ENOSPC':
     case 'EDQUOT':
@@ -58,7 +73,12 @@ function writeFault(path: string, cause: NodeJS.ErrnoException): Error {
       const text = `${path} cannot be written (${cause.code}): the folder of a fleet must be writable for its workers`
       return new BatonError('config.invalid', text, { cause })
     }
-    default:
-      return cause
+    default: {
+      // The system's message about a write has no path.
+      const what = `${path} cannot be written (${cause.code ?? String(cause)})`
+      const advice = ': raise or remove the limit of the size of files (ulimit -f)'
+      const text = cause.code === 'EFBIG' ? what + advice : what
+      return new BatonError('discovery.unavailable', text, { cause })
+    }
   }
 }
