@@ -1,4 +1,4 @@
-/** Standard output that cannot be written: its disk is full, or its reader has ended. */
+/** Standard output that cannot be written: its disk is full, or its reader has ended. And files on a full disk. */
 import { spawn } from 'node:child_process'
 import type { ChildProcess, StdioOptions } from 'node:child_process'
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
@@ -81,6 +81,17 @@ describe.skipIf(!existsSync(FULL))('standard output on a full disk', () => {
     expect(stderr()).toMatch(/^baton: the output could not be written \(EFBIG\)/)
     expect(readFileSync(path, 'utf8')).toMatch(/^\[/)
   })
+
+  it.each(['workload random --requests 300 --out', 'replay workload:random,requests=3 --json'])(
+    'baton %s <file> - the error names the file',
+    async (command) => {
+      const { ended, stderr } = started(baton(`${command} ${FULL}`), ['ignore', 'ignore', 'pipe'])
+      expect([await ended, stderr()]).toEqual([
+        1,
+        `baton: ${FULL} cannot be written (ENOSPC): give another file\n`,
+      ])
+    },
+  )
 
   it('a server - goes on', async () => {
     const port = await freePort()

@@ -1,7 +1,6 @@
 /**
  * `baton chat`: an interactive conversation with a running server in the terminal.
  */
-import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import type { Interface } from 'node:readline'
 import { BatonError } from '../../base/index.ts'
@@ -11,6 +10,7 @@ import { askServer, serverUrl } from '../commands/ask-server.ts'
 import { explainText } from '../commands/explain-text.ts'
 import type { Explained } from '../commands/explain-text.ts'
 import { outputLost } from '../guard/lost-output.ts'
+import { writeFile } from '../guard/written-file.ts'
 import { askForAnswer } from './chat-answer.ts'
 import type { ChatSettings, Screen } from './chat-answer.ts'
 import { readHistory, writeHistory } from './chat-history.ts'
@@ -41,7 +41,7 @@ export async function runChat(flags: Readonly<Record<string, unknown>>): Promise
     print: (text) => console.log(text),
     models: () => modelNames(url),
     explain: (requestId) => explanation(url, requestId),
-    save: (file, content) => writeFileSync(file, content),
+    save: (file, content) => writeFile(file, [content]),
   })
   const hasFailed = await run(talk)
   // At a terminal the user has seen the error; a script needs the exit code.

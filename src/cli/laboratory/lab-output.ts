@@ -1,18 +1,11 @@
 /**
  * Writes the laboratory's results: progress and tables to the terminal, reports to files.
  */
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BatonError } from '../../base/index.ts'
 import type { LabRun } from '../../sim/index.ts'
+import { writeFile } from '../guard/written-file.ts'
 import type { Flags } from './lab-flags.ts'
 import { refusal } from './lab-pairs.ts'
 
@@ -60,21 +53,12 @@ export function printsTable(flags: Flags): boolean {
 }
 
 export function writeText(path: string, text: string): void {
-  if (path === '-') process.stdout.write(text)
-  else writeFileSync(path, text)
+  writePieces(path, [text])
 }
 
 export function writePieces(path: string, pieces: Iterable<string>): void {
-  if (path === '-') {
-    for (const piece of pieces) process.stdout.write(piece)
-    return
-  }
-  const file = openSync(path, 'w')
-  try {
-    for (const piece of pieces) writeFileSync(file, piece)
-  } finally {
-    closeSync(file)
-  }
+  if (path === '-') for (const piece of pieces) process.stdout.write(piece)
+  else writeFile(path, pieces)
 }
 
 /** The message about a run in which no request was answered; null when some were, or there were none. */
