@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from './free-port.ts'
 import { BatonsInTurn } from './in-turn.ts'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
@@ -147,10 +148,10 @@ describe('baton chat', () => {
   })
 
   it('no server - prints one line that says what to do', async () => {
-    const ended = await batons.run(['chat', '--url', 'http://127.0.0.1:9'])
+    const ended = await batons.run(['chat', '--url', `http://127.0.0.1:${await freePort()}`])
     expect(ended.exitCode).toBe(1)
     expect(ended.printed).toMatch(
-      /^baton: no server at http:\/\/127\.0\.0\.1:9: [^\n]*baton serve[^\n]*\n$/,
+      /^baton: no server at http:\/\/127\.0\.0\.1:\d+: [^\n]*baton serve[^\n]*\n$/,
     )
   })
 

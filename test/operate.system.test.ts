@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from './free-port.ts'
 import { BatonsInTurn } from './in-turn.ts'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
@@ -73,7 +74,7 @@ describe('baton top and baton doctor', () => {
   })
 
   it('no server answers - top prints one sentence, doctor a finding', async () => {
-    const url = 'http://127.0.0.1:1'
+    const url = `http://127.0.0.1:${await freePort()}`
     expect(await batons.run(['top', '--url', url, '--once'])).toMatchObject({
       exitCode: 1,
       printed: `baton: no server at ${url}: start one with 'baton serve', or name it with --url\n`,

@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { BatonsInTurn } from './in-turn.ts'
 import { runBaton } from './running-server.ts'
 
@@ -145,6 +147,42 @@ describe('environment errors', () => {
     ])
     expect(printed).not.toMatch(/^ +at /m)
   })
+
+  it.each(['explain x', 'roll', 'chat', 'top --once'])(
+    'a limit of the address space: baton %s - is not blamed on the server, which answers',
+    async (command) => {
+      const server = createServer((_, reply) => {
+        reply.statusCode = 404
+        reply.end('{"error":{"message":"nothing here"}}')
+      })
+      await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+      onTestFinished(() => void server.close())
+      const { port } = server.address() as AddressInfo
+      const main = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
+      const args = [main, ...command.split(' '), '--url', `http://127.0.0.1:${port}`]
+      const limited = ['-c', 'ulimit -v 3000000; exec "$0" "$@"', process.execPath, ...args]
+      const child = spawn('sh', limited, { stdio: ['ignore', 'pipe', 'pipe'] })
+      let printed = ''
+      for (const stream of [child.stdout, child.stderr])
+        stream.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+      expect(await new Promise((resolve) => child.once('close', resolve))).toBe(1)
+      expect(printed).toMatch(/^baton: [^\n]*\n$/)
+      expect(printed).not.toMatch(/no server|no answer/)
+    },
+  )
+
+  it.each(['explain x', 'doctor', 'bench http://127.0.0.1:1'])(
+    'baton %s with a key of several lines - the key is at fault, and is not printed',
+    async (command) => {
+      const { exitCode, printed } = await batons.run(command.split(' '), {
+        BATON_API_KEY: 'secret\nkey',
+      })
+      expect([exitCode, printed]).toEqual([
+        2,
+        'baton: BATON_API_KEY is invalid: expected a key in one line, of ASCII characters\n',
+      ])
+    },
+  )
 
   it('worker --mode - has a variable, and an invalid value is named as it was given', async () => {
     const args = ['worker', '--engine', 'sim', '--discovery-dir', folder]

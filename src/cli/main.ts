@@ -6,7 +6,7 @@
  *
  * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
-import { limitSentence } from './guard/last-words.ts'
+import { sayLimit } from './guard/last-words.ts'
 import { outliveTerminal } from './guard/closed-terminal.ts'
 import { outliveOutput, outputFault } from './guard/lost-output.ts'
 import { fileURLToPath } from 'node:url'
@@ -291,11 +291,7 @@ async function run(ends: Ends): Promise<number | null> {
     return null
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
-    const sentence = limitSentence(error)
-    if (sentence !== null) {
-      console.error(`baton: ${sentence}`)
-      return EXIT_FAILED
-    }
+    if (sayLimit(error)) return EXIT_FAILED
     const failure = BatonError.from(error)
     console.error(`baton: ${failure.message}`)
     if (failure.code === 'runtime.internal') console.error(failure.cause ?? failure)

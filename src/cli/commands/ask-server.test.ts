@@ -3,6 +3,7 @@ import { createServer as createHttpServer } from 'node:http'
 import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo, Server } from 'node:net'
 import { describe, expect, it } from 'vitest'
+import { freePort } from '../../../test/free-port.ts'
 import { askServer, serverUrl } from './ask-server.ts'
 import { noServer } from './no-server.ts'
 
@@ -66,7 +67,8 @@ describe('messages for a server that cannot be asked', () => {
   })
 
   it('nothing listens at the address', async () => {
-    await expect(askServer('http://127.0.0.1:1', '/live')).rejects.toMatchObject({
+    const url = `http://127.0.0.1:${await freePort()}`
+    await expect(askServer(url, '/live')).rejects.toMatchObject({
       code: 'transport.cannot_connect',
       message: expect.stringMatching(/^no server at .*'baton serve'/) as unknown,
     })
@@ -81,6 +83,24 @@ describe('messages for a server that cannot be asked', () => {
     const cause = Object.assign(new Error('of the system'), { code })
     const error = new TypeError('fetch failed', { cause: new Error('of TLS', { cause }) })
     expect(noServer('https://llm.example:8443', error).message).toMatch(expected)
+  })
+
+  it('a port that no client may use - does not say that nothing is there', async () => {
+    const message = await askServer('http://127.0.0.1:1', '/live').catch(String)
+    expect(message).toMatch(/: no answer from http:\/\/127\.0\.0\.1:1: port 1 .* use another/)
+  })
+
+  it('a failure that is not known - is named', () => {
+    const error = new TypeError('fetch failed', { cause: new Error('something odd') })
+    expect(noServer('http://llm.example', error).message).toMatch(/^no answer .*\(something odd\):/)
+  })
+
+  it.each([
+    [Object.assign(new Error('connect EMFILE'), { code: 'EMFILE' }), /^connect EMFILE;.*ulimit -n/],
+    [new RangeError('WebAssembly.Memory(): could not allocate memory'), /^not enough .*ulimit -v/],
+  ])('a limit of this process as the cause: %s - is named, not the server', (cause, expected) => {
+    const error = new TypeError('fetch failed', { cause })
+    expect(noServer('http://llm.example', error).message).toMatch(expected)
   })
 
   it('a deadline that has passed', () => {

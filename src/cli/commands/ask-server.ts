@@ -4,6 +4,7 @@
 import { Option } from 'commander'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 import { BatonError, isRecord } from '../../base/index.ts'
+import { apiKey } from './api-key.ts'
 import { noServer } from './no-server.ts'
 import { noBaton, replyText } from './reply-text.ts'
 
@@ -31,8 +32,8 @@ export function serverUrl(given: unknown): string {
 
 /** The `authorization` header with the key in `BATON_API_KEY`; empty when the variable is not set. */
 export function keyHeaders(): Readonly<Record<string, string>> {
-  const key = process.env['BATON_API_KEY']
-  return key === undefined || key === '' ? {} : { authorization: `Bearer ${key}` }
+  const key = apiKey()
+  return key === null ? {} : { authorization: `Bearer ${key}` }
 }
 
 /**

@@ -2,8 +2,9 @@
  * Turns the failure of a request to a server into a sentence that says what to do.
  */
 import { BatonError } from '../../base/index.ts'
+import { limitSentence } from '../guard/last-words.ts'
 
-/** By the error code of the operating system, of TLS or of fetch. */
+/** By the error code of the operating system, of TLS or of fetch, or by the message of an error without one. */
 const REASONS: readonly (readonly [
   codes: RegExp,
   reason: (url: URL, withinMs?: number) => string,
@@ -26,6 +27,7 @@ const REASONS: readonly (readonly [
   ],
   [/^(?:ENOTFOUND|EAI_AGAIN)$/, ({ hostname }) => `the host name ${hostname} cannot be resolved`],
   [/^UND_ERR_SOCKET$/, () => 'it closed the connection without an answer: try https://'],
+  [/^bad port$/, ({ port }) => `port ${port} is one that HTTP clients refuse: use another`],
   [
     /Timeout|TIMEOUT/,
     (_, withinMs) =>
@@ -33,15 +35,35 @@ const REASONS: readonly (readonly [
   ],
 ]
 
+/** Only these mean that nothing is there. */
+const NOBODY = /^(?:ECONNREFUSED|EHOSTUNREACH|EHOSTDOWN|ENETUNREACH|ENETDOWN)$/
+
 /** `withinMs`: how long the caller waited for an answer. */
 export function noServer(url: string, cause: unknown, withinMs?: number): BatonError {
-  const code = failureCode(cause)
-  const reason = REASONS.find(([codes]) => codes.test(code))?.[1]
-  const message =
-    reason === undefined
-      ? `no server at ${url}: start one with 'baton serve', or name it with --url`
-      : `no answer from ${url}: ${reason(new URL(url), withinMs)}`
+  // A limit of this process says nothing about the server.
+  const message = limitSentence(cause) ?? sentenceFor(url, cause, withinMs)
   return new BatonError('transport.cannot_connect', message, { cause })
+}
+
+function sentenceFor(url: string, cause: unknown, withinMs?: number): string {
+  const [code, name] = [failureCode(cause), failureName(cause)]
+  const reason = REASONS.find(([codes]) => codes.test(code) || codes.test(name))?.[1]
+  if (reason !== undefined) return `no answer from ${url}: ${reason(new URL(url), withinMs)}`
+  const advice = "start one with 'baton serve', or name it with --url"
+  return NOBODY.test(code)
+    ? `no server at ${url}: ${advice}`
+    : `no answer from ${url} (${name}): check that a server is there; ${advice}`
+}
+
+/** The code of the failure, or the message of its innermost cause when it has none. */
+export function failureName(error: unknown): string {
+  const code = failureCode(error)
+  return /^[A-Z_0-9]+$/.test(code) ? code : innermost(error)
+}
+
+function innermost(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : innermost(error.cause)
 }
 
 /**

@@ -3,14 +3,15 @@
  * (`option-table.ts`).
  */
 import type { Command } from 'commander'
+import { apiKey } from '../commands/api-key.ts'
 
 /** As the `commander` library returns them: the value of a flag, or true for a switch. */
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
 /** `--api-key`, or the variable that Baton's other commands use. */
 export function apiKeyOf(flags: Flags): { readonly apiKey?: string } {
-  const key = flags['apiKey'] ?? process.env['BATON_API_KEY']
-  return typeof key === 'string' && key !== '' ? { apiKey: key } : {}
+  const key = apiKey(flags['apiKey'])
+  return key === null ? {} : { apiKey: key }
 }
 
 export function collect(value: string, before: readonly string[] = []): readonly string[] {

@@ -4,7 +4,8 @@
  */
 import { BatonError, ERROR_CODES, isRecord } from '../../base/index.ts'
 import type { ErrorCode } from '../../base/index.ts'
-import { failureCode } from '../commands/no-server.ts'
+import { failureCode, failureName } from '../commands/no-server.ts'
+import { limitSentence } from '../guard/last-words.ts'
 
 export interface LiveTarget {
   readonly url: string
@@ -163,15 +164,9 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
         await new Promise((resolve) => setImmediate(resolve))
         continue
       }
-      const text = `no server answers at ${url} (${/^[A-Z_0-9]+$/.test(code) ? code : innermost(cause)})`
+      const text = limitSentence(cause) ?? `no server answers at ${url} (${failureName(cause)})`
       throw new BatonError('transport.cannot_connect', text, { cause })
     }
-}
-
-/** The message of the innermost cause, for an error without a code. */
-function innermost(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  return error.cause === undefined ? error.message : innermost(error.cause)
 }
 
 /** Not JSON: for example the error page of a proxy. */
