@@ -192,6 +192,32 @@ describe('environment errors', () => {
     expect(help.printed).toContain('[BATON_MODE]')
   })
 
+  it.each([
+    ['chat', { BATON_URL: 'zzz' }, 'BATON_URL: zzz is invalid'],
+    ['top', { BATON_URL: 'ftp://x' }, 'BATON_URL: ftp://x is invalid'],
+    ['chat --url zzz', { BATON_URL: 'http://127.0.0.1:8000' }, '--url: zzz is invalid'],
+    ['bench zzz', {}, '<url>: zzz is invalid'],
+    ['bench http://127.0.0.1:1 --direct zzz', {}, '--direct: zzz is invalid'],
+    ['config', { BATON_CONFIG: 'no.yaml' }, 'BATON_CONFIG: the file no.yaml does not exist'],
+    ['config --config no.yaml', {}, '--config: the file no.yaml does not exist'],
+    ['config', { BATON_ROUTER_CONFIG: 'no.yaml' }, 'BATON_ROUTER_CONFIG: the file no.yaml does'],
+    ['config', { BATON_DISCOVERY: 'foo:bar' }, "BATON_DISCOVERY: 'foo:bar' is invalid"],
+    ['config', { BATON_ENGINE_PACE: 'no' }, 'BATON_ENGINE_PACE no: ENOENT'],
+    ['serve --engine sim', { BATON_KEYS: '{' }, 'BATON_KEYS'],
+    ['serve --engine sim', { BATON_STATE: 'foo' }, 'BATON_STATE is invalid: expected memory'],
+    ['serve --engine sim', { BATON_HOST: '0.0.0.0' }, 'BATON_HOST 0.0.0.0 can be reached'],
+    ['serve --engine sim --host 0.0.0.0', {}, '--host 0.0.0.0 can be reached'],
+    [
+      'config --router-index-bytes 99999999999999999999',
+      {},
+      '--router-index-bytes: "99999999999999999999" is invalid: expected a size below 8192TiB',
+    ],
+  ])('baton %s with %j - is named as it was given', async (command, variables, sentence) => {
+    const { exitCode, printed } = await batons.run(command.split(' '), variables)
+    expect([exitCode, printed]).toEqual([2, expect.stringContaining(`baton: ${sentence}`)])
+    expect(printed).toMatch(/^[^\n]+\n$/)
+  })
+
   it.each(['static:127.0.0.1:7000', 'kubernetes', 'kubernetes:fleet/app=baton'])(
     'worker --discovery %s without a port - is refused, because no frontend could find the worker',
     async (place) => {

@@ -24,6 +24,7 @@ import type { KeyFlags } from './commands/keys-command.ts'
 import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr } from './commands/boostr-flags.ts'
 import { addLaboratory } from './laboratory/lab-commands.ts'
 import { addOperate } from './operate/operate-commands.ts'
+import { nameAsWritten } from './options/as-written.ts'
 import { GROUPS_OF, headingOf, shownValue } from './options/option-spec.ts'
 import type { OptionSpec } from './options/option-spec.ts'
 import { OPTION_TABLE, flagOf, variableOf } from './options/option-table.ts'
@@ -76,12 +77,16 @@ function commanderOption(option: OptionSpec): Option {
   )
 }
 
+/** The options of the command that runs. */
+let options: readonly ResolvedOption[] = []
+
 function resolved(flags: Flags): readonly ResolvedOption[] {
-  return resolveConfig({
+  options = resolveConfig({
     flags,
     environment: process.env,
     file: flags['config'] as string | undefined,
   })
+  return options
 }
 
 function addKeysCommand(root: Command): void {
@@ -293,7 +298,7 @@ async function run(ends: Ends): Promise<number | null> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
     if (sayLimit(error)) return EXIT_FAILED
     const failure = BatonError.from(error)
-    console.error(`baton: ${failure.message}`)
+    console.error(`baton: ${nameAsWritten(failure.message, options)}`)
     if (failure.code === 'runtime.internal') console.error(failure.cause ?? failure)
     return exitCodeOf(failure)
   }

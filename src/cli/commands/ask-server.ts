@@ -8,23 +8,27 @@ import { apiKey } from './api-key.ts'
 import { noServer } from './no-server.ts'
 import { noBaton, replyText } from './reply-text.ts'
 
+const HERE = 'http://127.0.0.1:8000'
+
 /** The option `--url` of a command that asks a server; `what` names the server in the help. */
 export function serverOption(what = 'the server'): Option {
-  return new Option('--url <url>', `${what} [BATON_URL]`).default(
-    process.env['BATON_URL'] ?? 'http://127.0.0.1:8000',
-  )
+  return new Option('--url <url>', `${what} (default: ${HERE}) [BATON_URL]`)
 }
 
 /**
  * The address before `/v1/…`. SDKs call their base URL the same with `/v1` behind it, so both forms are accepted. Throws
- * `config.invalid` when `given` is not an http:// or https:// address.
+ * `config.invalid` when it is not an http:// or https:// address. `given`: the value of `--url`, which comes before
+ * `BATON_URL`, or of what `name` names.
  */
-export function serverUrl(given: unknown): string {
-  const url = String(given)
+export function serverUrl(
+  given: unknown,
+  name = given === undefined ? 'BATON_URL' : '--url',
+): string {
+  const url = (given as string | undefined) ?? process.env['BATON_URL'] ?? HERE
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new BatonError(
       'config.invalid',
-      `--url: ${url} is invalid: expected the address of a server, for example http://127.0.0.1:8000`,
+      `${name}: ${url} is invalid: expected the address of a server, for example ${HERE}`,
     )
   }
   return url.replace(/\/+$/, '').replace(/\/v1$/, '')

@@ -59,8 +59,10 @@ async function benched(
   const trace = loadTrace(spec)
   checkOutputs(flags, 'json', 'html', 'requests', 'telemetry')
   const targets = [
-    ...(flags['direct'] === undefined ? [] : [['direct', serverUrl(flags['direct'])] as const]),
-    ['routed', serverUrl(url)] as const,
+    ...(flags['direct'] === undefined
+      ? []
+      : [['direct', serverUrl(flags['direct'], '--direct')] as const]),
+    ['routed', serverUrl(url, '<url>')] as const,
   ]
   const goal = {
     ttftMs: numberOf('--ttft', flags['ttft'] ?? 5000),

@@ -58,7 +58,7 @@ const KNOWN_SHARE = 0.5
 
 export async function runProfile(url: string, flags: Flags): Promise<number> {
   checkOutputs(flags, 'out')
-  const target = serverUrl(url)
+  const target = serverUrl(url, '<url>')
   // With a fixed seed the engine could have the prompts of an earlier run in its cache.
   const seed = wholeOf('--seed', flags['seed'] ?? randomInt(osRandom, 2 ** 31))
   const probe = await probeOf(target, seed, flags)

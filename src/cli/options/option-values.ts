@@ -136,7 +136,10 @@ export const byteSize = z.union([z.number(), z.string()]).transform((value, cont
     context.addIssue({ code: 'custom', message: 'a size such as 512MiB, 2GB or 1048576' })
     return z.NEVER
   }
-  return Math.floor(Number(match[1]) * unit)
+  const bytes = Math.floor(Number(match[1]) * unit)
+  if (Number.isSafeInteger(bytes)) return bytes
+  context.addIssue({ code: 'custom', message: 'a size below 8192TiB' })
+  return z.NEVER
 })
 export const indexSize = byteSize.refine((bytes) => bytes >= 1024 ** 2, {
   error: 'a size of at least 1MiB',

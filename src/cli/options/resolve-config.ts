@@ -34,8 +34,10 @@ const OTHER_VARIABLES = new Set(['BATON_CONFIG', 'BATON_URL', 'BATON_API_KEY'])
 
 export function resolveConfig(given: ConfigInput): readonly ResolvedOption[] {
   const input = { ...given, environment: withoutServiceLinks(given.environment) }
-  const fileName = input.file ?? input.environment['BATON_CONFIG']
-  const file = readConfigFile(fileName)
+  const file =
+    input.file === undefined
+      ? readConfigFile(input.environment['BATON_CONFIG'], 'BATON_CONFIG')
+      : readConfigFile(input.file, '--config')
   refuseUnknown(input.environment, file)
   return OPTION_TABLE.map((option) => resolveOption(option, input, file))
 }
@@ -96,11 +98,11 @@ interface ConfigFile {
   readonly values: Readonly<Record<string, unknown>>
 }
 
-function readConfigFile(path: string | undefined): ConfigFile {
+function readConfigFile(path: string | undefined, writtenAs: string): ConfigFile {
   const chosen = path ?? 'baton.yaml'
   if (!existsSync(chosen)) {
     if (path === undefined) return { path: chosen, values: {} }
-    throw new BatonError('config.invalid', `--config: the file ${chosen} does not exist`)
+    throw new BatonError('config.invalid', `${writtenAs}: the file ${chosen} does not exist`)
   }
   let content: unknown
   try {
