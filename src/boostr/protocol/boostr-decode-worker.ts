@@ -4,9 +4,10 @@
  * 32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
  *
  * KV is paired with its request by the envelope. KV without an envelope carries no id, so it is used only when
- * exactly one payload is waiting. A payload above the limit is read and dropped without an acknowledgement, so that
- * the next one is handled correctly. `step` generates one token for every active sequence; the driver calls it while
- * there is work.
+ * exactly one payload is waiting and none is arriving; otherwise the request is refused and the waiting ones are
+ * dropped, because nothing can tell any more whose they are. A payload above the limit is read and dropped without an
+ * acknowledgement, so that the next one is handled correctly. `step` generates one token for every active sequence; the
+ * driver calls it while there is work.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
@@ -183,7 +184,9 @@ export class BoostrDecodeWorker implements BoostrNode {
       if (envelope === null) bare.push(held)
       else if (envelope.routerRank === routerRank && envelope.requestId === requestId) return held
     }
-    return bare.length === 1 ? bare[0] : undefined
+    if (bare.length === 1 && this.#announced.size === 0) return bare[0]
+    for (const held of bare) this.#drop(held)
+    return undefined
   }
 
   #drop(held: HeldKv): void {

@@ -70,4 +70,37 @@ describe('one node of the dialect', () => {
     expect([faults.length, worker.failedCount, worker.load]).toEqual([1, 1, 0])
     expect(sent).toEqual([...singleNode([1n, 2n], 3), -1n])
   })
+
+  it.each(['waits', 'arrives'] as const)(
+    'KV without an id while another one %s - is not guessed, and the next request is right',
+    (other) => {
+      const sent: BoostrFrame[] = []
+      const worker = new BoostrDecodeWorker({
+        link: { send: (_, frame) => sent.push(frame) },
+        clock: new ManualClock(),
+        decodeStep,
+        maxKvTransferBytes: 1e6,
+        peers: 'boostr',
+        kvWaitMs: 1_000,
+      })
+      const receiveKv = (fromRank: number, frames: readonly BoostrFrame[]): void => {
+        for (const frame of frames) worker.receive(fromRank, frame)
+      }
+      const request = (requestId: bigint): void => {
+        worker.receive(0, encodeBoostr({ kind: 'decode-request', requestId, maxNewTokens: 3 }))
+        for (let i = 0; i < 5; i++) worker.step()
+      }
+      // Of a request that nobody waits for any more.
+      receiveKv(100, encodeKvCache(kvOf(BigInt64Array.of(8n, 9n))))
+      const [header, payload] = encodeKvCache(kvOf(BigInt64Array.of(1n, 2n)))
+      receiveKv(101, other === 'waits' ? [header, payload] : [header])
+      request(1n)
+      expect([worker.refusedCount, worker.load]).toEqual([1, 0])
+      receiveKv(101, other === 'waits' ? [header, payload] : [payload])
+      sent.length = 0
+      request(2n)
+      const tokens = sent.map((frame) => new DataView(frame.payload.buffer).getBigInt64(8, true))
+      expect(tokens).toEqual([...singleNode([1n, 2n], 3), -1n])
+    },
+  )
 })
