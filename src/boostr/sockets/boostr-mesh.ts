@@ -63,6 +63,8 @@ export class BoostrMesh implements BoostrLink {
   /** The connection of each rank, after its handshake. */
   readonly #byRank = new Map<number, WireSocket>()
   readonly #dialled: Dialled[] = []
+  /** Ranks of which the node will be told that something for them was lost. */
+  readonly #lost = new Set<number>()
   #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
   #closing: Promise<void> | null = null
 
@@ -107,8 +109,9 @@ export class BoostrMesh implements BoostrLink {
   send(rank: number, frame: BoostrFrame): void {
     const wire = this.#byRank.get(rank)
     if (wire === undefined) {
+      this.#lost.add(rank)
       // Not from within the node's own call.
-      if (this.#closing === null) setImmediate(() => this.#node.peerGone(rank))
+      setImmediate(() => this.#tellLost(rank))
       return
     }
     const { tag, payload } = frame
@@ -120,6 +123,11 @@ export class BoostrMesh implements BoostrLink {
     wire.writer.begin(tag).end(payload.length)
     wire.flush()
     wire.writeRaw(payload)
+  }
+
+  /** Told before the rank is back at the latest: afterwards it would end what the new connection has begun. */
+  #tellLost(rank: number): void {
+    if (this.#lost.delete(rank) && this.#closing === null) this.#node.peerGone(rank)
   }
 
   /** Idempotent. */
@@ -209,6 +217,7 @@ export class BoostrMesh implements BoostrLink {
   }
 
   #onReached(rank: number, wire: WireSocket): void {
+    this.#tellLost(rank)
     const before = this.#byRank.get(rank)
     this.#byRank.set(rank, wire)
     if (before !== undefined) {

@@ -1,0 +1,53 @@
+import { connect, createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { until } from '../../../test/until.ts'
+import { BoostrMesh } from './boostr-mesh.ts'
+
+describe('BoostrMesh', () => {
+  it('something for a rank was lost, and it connects - the loss is told first', async () => {
+    const told: string[] = []
+    const listening = await BoostrMesh.listen({
+      rank: 1,
+      ranks: [0],
+      createNode: () => ({
+        receive: () => undefined,
+        peerGone: () => told.push('gone'),
+        peerBack: () => told.push('back'),
+        close: () => undefined,
+      }),
+    })
+    const dialling = await BoostrMesh.listen({
+      rank: 0,
+      ranks: [1],
+      createNode: () => ({
+        receive: () => undefined,
+        peerGone: () => undefined,
+        close: () => undefined,
+      }),
+    })
+    onTestFinished(async () => void (await Promise.all([listening.close(), dialling.close()])))
+    // Its first bytes wait, so that they arrive in the turn of the event loop after the loss.
+    const far = connect(listening.port, listening.host)
+    await new Promise<void>((resolve) => far.once('connect', resolve))
+    const server = createServer((near) => {
+      far.pipe(near)
+      near.once('data', (hello) => {
+        setImmediate(() => {
+          far.write(hello)
+          listening.send(0, { tag: 31, payload: new Uint8Array(16) })
+        })
+        near.pipe(far)
+      })
+      near.on('error', () => far.destroy())
+      far.on('error', () => near.destroy())
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    dialling.dial(1, '127.0.0.1', port)
+    await until('both are told', () => told.length >= 2)
+    expect(told).toEqual(['gone', 'back'])
+  })
+})
