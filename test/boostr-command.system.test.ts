@@ -1,3 +1,6 @@
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { toyToken } from '../src/cli/commands/boostr-model.ts'
 import { BoostrMesh, TOKEN_EOS } from '../src/boostr/index.ts'
@@ -5,6 +8,7 @@ import { encodeKvCache } from '../src/boostr/protocol/boostr-message.ts'
 import { wrapKv } from '../src/boostr/protocol/kv-envelope.ts'
 import { startBaton } from './running-server.ts'
 import type { RunningBaton } from './running-server.ts'
+import { until } from './until.ts'
 
 const SECRET = { BATON_WIRE_SECRET: 'the fleet' }
 
@@ -101,6 +105,61 @@ describe('baton boostr - a fleet of processes', () => {
       one?.process.kill('SIGTERM')
       expect(await one?.ended).toBe(0)
     }
+  })
+})
+
+/** The KV is the prompt, and the answer repeats its first token; a prompt is computed until the file `go-…` exists. */
+const SLOW_MODEL = `
+import { existsSync, writeFileSync } from 'node:fs'
+export function prefill(ids, done) {
+  const file = (name) => new URL(name + '-' + ids[0], import.meta.url)
+  const kv = new Uint8Array(ids.slice().buffer)
+  writeFileSync(file('started'), '')
+  const timer = setInterval(() => {
+    if (!existsSync(file('go'))) return
+    clearInterval(timer)
+    done(kv)
+    writeFileSync(file('done'), '')
+  }, 10)
+}
+export function decodeStep(kv) {
+  return { tokenId: new DataView(kv.buffer, kv.byteOffset).getBigInt64(0, true), kv }
+}
+`
+
+describe('baton boostr router', () => {
+  it('is killed and starts again while a prompt is computed - the next client gets the answer to its own', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-boostr-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const model = join(folder, 'model.mjs')
+    writeFileSync(model, SLOW_MODEL)
+    const module = ['--module', model]
+    const decode = await startRole(['decode', '--rank', '2', '--accept', '0', '1', ...module])
+    const decodes = ['--decode-workers', `2=${addressOf(decode)}`]
+    const accept = ['--accept', '0', ...decodes]
+    const prefill = await startRole(['prefill', '--rank', '1', ...accept, ...module])
+    await prefill.untilPrinted(/rank 2 is connected/)
+    const startRouter = async () => {
+      const prefills = ['--prefill-workers', `1=${addressOf(prefill)}`]
+      const http = ['--rank', '0', '--http', '127.0.0.1:0']
+      const router = await startRole(['router', ...http, ...prefills, ...decodes])
+      for (const rank of [1, 2]) await router.untilPrinted(new RegExp(`rank ${rank} is connected`))
+      return router
+    }
+    const untilFile = (name: string) => until(name, () => existsSync(join(folder, name)))
+
+    const former = await startRouter()
+    const lost = ask(addressOf(former), { prompt: [83, 1], max_tokens: 3 }).catch(() => 'lost')
+    await untilFile('started-83')
+    former.process.kill('SIGKILL')
+    expect(await lost).toBe('lost')
+    const router = await startRouter()
+    const reply = ask(addressOf(router), { prompt: [77, 2], max_tokens: 3 })
+    await untilFile('started-77')
+    writeFileSync(join(folder, 'go-83'), '')
+    await untilFile('done-83')
+    writeFileSync(join(folder, 'go-77'), '')
+    expect((await reply).body).toEqual({ tokens: [77, 77, 77], token_count: 3 })
   })
 })
 

@@ -9,9 +9,15 @@ import { BoostrRouter } from '../../src/boostr/protocol/boostr-router.ts'
 import { createDisaggConfig } from '../../src/boostr/protocol/disagg-config.ts'
 import { decodeStep, kvOf } from './boostr-toy.ts'
 
-/** Virtual time, links that keep order and have random delays, nodes that can die. */
+/** The connection of two ranks: its number, and whether it is open now. */
+interface Line {
+  number: number
+  isUp: boolean
+}
+
+/** Virtual time, links that keep order and have random delays, nodes that can die, start again, and lose connections. */
 export class Fleet {
-  readonly nodes = new Map<number, BoostrNode>()
+  readonly nodes = new Map<number, FleetNode>()
   readonly sent: { from: number; to: number; tag: number }[] = []
   readonly clock: Clock
   readonly random: Random
@@ -21,6 +27,9 @@ export class Fleet {
   #order = 0
   #events: { at: number; order: number; run: () => void }[] = []
   readonly #linkFreeAt = new Map<string, number>()
+  readonly #lines = new Map<string, Line>()
+  /** How often a rank has started again. */
+  readonly #starts = new Map<number, number>()
 
   constructor(seed: number) {
     this.random = seededRandom(seed)
@@ -31,16 +40,28 @@ export class Fleet {
     }
   }
 
+  /** Of the process that is started now: when the rank starts again, the former process reaches nobody. */
   link(from: number) {
+    const start = this.#starts.get(from)
     return {
       send: (to: number, frame: BoostrFrame): void => {
+        if (this.#starts.get(from) !== start) return
         this.sent.push({ from, to, tag: frame.tag })
         if (!this.onSend(from, to, frame)) return
+        const line = this.#line(from, to)
+        const { number } = line
+        if (!line.isUp) {
+          this.#at(this.#now, () => {
+            if (!line.isUp) this.nodes.get(from)?.peerGone(to)
+          })
+          return
+        }
         const name = `${from}-${to}`
         const at = Math.max(this.#linkFreeAt.get(name) ?? 0, this.#now + this.random.next() * 10)
         this.#linkFreeAt.set(name, at)
         this.#at(at, () => {
-          if (!this.dead.has(from) && !this.dead.has(to)) this.nodes.get(to)?.receive(from, frame)
+          const isLost = this.dead.has(from) || this.dead.has(to) || line.number !== number
+          if (!isLost) this.nodes.get(to)?.receive(from, frame)
         })
       },
     }
@@ -51,6 +72,39 @@ export class Fleet {
     for (const [other, node] of this.nodes) {
       if (other !== rank) this.#at(this.#now + 1, () => node.peerGone(rank))
     }
+  }
+
+  /** A new process takes the rank; `create` gets its link from here. Every peer notices at a time of its own. */
+  restart(rank: number, peers: readonly number[], create: () => FleetNode): void {
+    this.#starts.set(rank, (this.#starts.get(rank) ?? 0) + 1)
+    const node = create()
+    this.nodes.set(rank, node)
+    for (const peer of peers) {
+      node.peerGone(peer)
+      this.cut(rank, peer)
+    }
+  }
+
+  /** The connection of two ranks is lost, with all that is on its way, and opened again. */
+  cut(one: number, other: number): void {
+    const line = this.#line(one, other)
+    line.number += 1
+    line.isUp = false
+    const { number } = line
+    const ends = [
+      [one, other],
+      [other, one],
+    ] as const
+    const noticed = ends.map(([at, of]) => {
+      const when = this.#now + this.random.next() * 10
+      this.#at(when, () => this.nodes.get(at)?.peerGone(of))
+      return when
+    })
+    this.#at(Math.max(...noticed) + this.random.next() * 10, () => {
+      if (line.number !== number) return
+      line.isUp = true
+      for (const [at, of] of ends) this.nodes.get(at)?.peerBack?.(of)
+    })
   }
 
   run(untilMs = Infinity): void {
@@ -65,6 +119,13 @@ export class Fleet {
     throw new Error('the fleet does not come to rest')
   }
 
+  #line(one: number, other: number): Line {
+    const name = one < other ? `${one}-${other}` : `${other}-${one}`
+    const line = this.#lines.get(name) ?? { number: 0, isUp: true }
+    this.#lines.set(name, line)
+    return line
+  }
+
   #at(at: number, run: () => void) {
     const event = { at, order: (this.#order += 1), run }
     this.#events.push(event)
@@ -76,6 +137,8 @@ export class Fleet {
     }
   }
 }
+
+type FleetNode = BoostrNode & { peerBack?(rank: number): void }
 
 export interface Topology {
   readonly routers: number
@@ -91,14 +154,14 @@ export function build(fleet: Fleet, topology: Topology) {
   const { clock } = fleet
   const prefillWorkers = Array.from({ length: prefill }, (_, i) => 100 + i)
   const decodeWorkers = Array.from({ length: decode }, (_, i) => 200 + i)
-  const routerNodes = Array.from({ length: routers }, (_, routerRank) => {
+  const createRouter = (routerRank: number, firstRequestId?: bigint): BoostrRouter => {
     const config = createDisaggConfig({
       prefillWorkers,
       decodeWorkers,
       routerRank,
       maxKvTransferBytes,
     })
-    const router = new BoostrRouter({
+    return new BoostrRouter({
       config,
       link: fleet.link(routerRank),
       clock,
@@ -107,12 +170,11 @@ export function build(fleet: Fleet, topology: Topology) {
       tokenMs: 1_000,
       queueMax: 1_000,
       affinityMax: 10,
+      ...(firstRequestId === undefined ? {} : { firstRequestId }),
     })
-    fleet.nodes.set(routerRank, router)
-    return router
-  })
-  const prefillNodes = prefillWorkers.map((rank) => {
-    const worker = new BoostrPrefillWorker({
+  }
+  const createPrefill = (rank: number): BoostrPrefillWorker =>
+    new BoostrPrefillWorker({
       link: fleet.link(rank),
       clock,
       prefill: (tokenIds, done) => {
@@ -124,10 +186,7 @@ export function build(fleet: Fleet, topology: Topology) {
       ackMs: 500,
       parkedMax: 100,
     })
-    fleet.nodes.set(rank, worker)
-    return worker
-  })
-  const decodeNodes = decodeWorkers.map((rank) => {
+  const createDecode = (rank: number): BoostrDecodeWorker => {
     let isDue = false
     const schedule = (): void => {
       if (isDue || fleet.dead.has(rank)) return
@@ -148,10 +207,25 @@ export function build(fleet: Fleet, topology: Topology) {
       kvWaitMs: 3_000,
       onWork: schedule,
     })
-    fleet.nodes.set(rank, worker)
     return worker
-  })
-  return { routers: routerNodes, prefill: prefillNodes, decode: decodeNodes }
+  }
+  const start = <N extends FleetNode>(ranks: readonly number[], create: (rank: number) => N): N[] =>
+    ranks.map((rank) => {
+      const node = create(rank)
+      fleet.nodes.set(rank, node)
+      return node
+    })
+  return {
+    routers: start(
+      Array.from({ length: routers }, (_, rank) => rank),
+      (rank) => createRouter(rank),
+    ),
+    prefill: start(prefillWorkers, createPrefill),
+    decode: start(decodeWorkers, createDecode),
+    createRouter,
+    createPrefill,
+    createDecode,
+  }
 }
 
 export class Reply {
@@ -183,7 +257,8 @@ export function ask(
   return { reply, handle }
 }
 
-export const loads = (nodes: ReturnType<typeof build>): number[] =>
+type Nodes = Pick<ReturnType<typeof build>, 'routers' | 'prefill' | 'decode'>
+
+export const loads = (nodes: Nodes): number[] =>
   [...nodes.routers, ...nodes.prefill, ...nodes.decode].map(({ load }) => load)
-export const isIdle = (nodes: ReturnType<typeof build>): boolean =>
-  loads(nodes).every((load) => !load)
+export const isIdle = (nodes: Nodes): boolean => loads(nodes).every((load) => !load)

@@ -4,8 +4,10 @@
  * 30 + 10 (either order) → compute → too large? 31 with 0 : 32, 32 → wait 33 → 31
  *
  * Descriptors and token ids are queued per router and paired in order, never dropped. Every request ends with
- * exactly one PREFILL_DONE; 0 bytes mean that no KV reached the decode worker. Acknowledgements carry no id: per
- * decode worker they are matched in the order of sending, and one KV at a time is sent to each.
+ * exactly one PREFILL_DONE; 0 bytes mean that no KV reached the decode worker. A request belongs to the connection
+ * that it came over: a router that connects again may be another process, which counts its ids anew, so an answer to
+ * an earlier connection would be taken for an answer to another request. Acknowledgements carry no id: per decode
+ * worker they are matched in the order of sending, and one KV at a time is sent to each.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -36,31 +38,33 @@ export interface BoostrPrefillOptions {
   readonly onFault?: (thrown: unknown) => void
 }
 
+/** One connection of a router, and what came over it unpaired. */
+interface Caller {
+  readonly rank: number
+  readonly descriptors: Omit<Job, 'payload'>[]
+  readonly prompts: BigInt64Array[]
+}
+
 interface Job {
-  readonly routerRank: number
+  readonly caller: Caller
   readonly requestId: bigint
   readonly decodeRank: number
   readonly seqLen: number
   payload: Uint8Array
 }
 
-interface Parked {
-  readonly descriptors: Omit<Job, 'payload'>[]
-  readonly prompts: BigInt64Array[]
-}
-
 /** For one decode worker: the KV that is being sent, and what waits for that. */
 interface Lane {
   sent: Job | null
-  readonly waiting: Job[]
+  waiting: Job[]
   timer: Timer | null
 }
 
 export class BoostrPrefillWorker implements BoostrNode {
   readonly #options: BoostrPrefillOptions
-  readonly #parked = new Map<number, Parked>()
+  /** The connections that are open; a job whose caller is not among them is answered to nobody. */
+  readonly #callers = new Map<number, Caller>()
   readonly #lanes = new Map<number, Lane>()
-  readonly #goneRouters = new Set<number>()
   #jobCount = 0
 
   constructor(options: BoostrPrefillOptions) {
@@ -79,10 +83,7 @@ export class BoostrPrefillWorker implements BoostrNode {
     const message = decodeBoostr(frame.tag, frame.payload)
     switch (message.kind) {
       case 'prefill-request':
-        this.#goneRouters.delete(fromRank)
-        this.#park(fromRank, ({ descriptors }) => {
-          descriptors.push({ ...message, routerRank: fromRank })
-        })
+        this.#park(fromRank, (caller) => caller.descriptors.push({ ...message, caller }))
         break
       case 'activation':
         this.#park(fromRank, ({ prompts }) => prompts.push(message.tokenIds))
@@ -102,37 +103,47 @@ export class BoostrPrefillWorker implements BoostrNode {
     for (const lane of this.#lanes.values()) {
       lane.timer?.cancel()
       lane.sent = null
-      lane.waiting.length = 0
+      lane.waiting = []
     }
   }
 
   peerGone(rank: number): void {
-    this.#parked.delete(rank)
-    this.#goneRouters.add(rank)
+    const caller = this.#callers.get(rank)
+    this.#callers.delete(rank)
+    // KV that is being sent stays in its lane, because its acknowledgement still comes.
+    for (const lane of this.#lanes.values()) {
+      const jobs = lane.waiting.filter((job) => job.caller === caller)
+      lane.waiting = lane.waiting.filter((job) => job.caller !== caller)
+      for (const job of jobs) this.#answer(job, 0)
+    }
     const lane = this.#lanes.get(rank)
-    if (!lane) return
-    const jobs = lane.sent ? [lane.sent, ...lane.waiting] : [...lane.waiting]
+    if (lane) this.#empty(lane)
+  }
+
+  /** Its decode worker is lost. */
+  #empty(lane: Lane): void {
+    const jobs = lane.sent ? [lane.sent, ...lane.waiting] : lane.waiting
     lane.timer?.cancel()
     lane.sent = null
-    lane.waiting.length = 0
+    lane.waiting = []
     for (const job of jobs) this.#answer(job, 0)
   }
 
   /** A half that finds its other half is not queued, so only unpaired halves count. */
-  #park(rank: number, put: (parked: Parked) => void): void {
-    const parked = this.#parked.get(rank) ?? { descriptors: [], prompts: [] }
-    this.#parked.set(rank, parked)
-    put(parked)
-    this.#pair(parked)
+  #park(rank: number, put: (caller: Caller) => void): void {
+    const caller = this.#callers.get(rank) ?? { rank, descriptors: [], prompts: [] }
+    this.#callers.set(rank, caller)
+    put(caller)
+    this.#pair(caller)
     const { parkedMax } = this.#options
-    if (Math.max(parked.descriptors.length, parked.prompts.length) <= parkedMax) return
+    if (Math.max(caller.descriptors.length, caller.prompts.length) <= parkedMax) return
     throw protocolError(
       'message.unexpected',
       `router ${rank} sent too many unpaired messages: at most ${parkedMax} are allowed`,
     )
   }
 
-  #pair({ descriptors, prompts }: Parked): void {
+  #pair({ descriptors, prompts }: Caller): void {
     while (descriptors.length > 0 && prompts.length > 0) {
       const descriptor = descriptors.shift()
       const tokenIds = prompts.shift()
@@ -163,12 +174,12 @@ export class BoostrPrefillWorker implements BoostrNode {
 
   #offer(job: Job, tokenIds: BigInt64Array, kv: Uint8Array): void {
     const { maxKvTransferBytes, peers } = this.#options
-    const { routerRank, requestId, seqLen } = job
+    const { caller, requestId, seqLen } = job
     const lastToken = tokenIds.at(-1) ?? 0n
-    const envelope = { startPosition: seqLen, routerRank, requestId, lastToken }
+    const envelope = { startPosition: seqLen, routerRank: caller.rank, requestId, lastToken }
     job.payload = peers === 'baton' ? wrapKv(envelope, kv) : kv
     const lane = this.#lanes.get(job.decodeRank)
-    if (!lane || job.payload.length > maxKvTransferBytes || this.#goneRouters.has(routerRank)) {
+    if (!lane || job.payload.length > maxKvTransferBytes || !this.#isOpen(caller)) {
       this.#answer(job, 0)
       return
     }
@@ -203,10 +214,14 @@ export class BoostrPrefillWorker implements BoostrNode {
   #answer(job: Job, kvBytes: number): void {
     this.#jobCount -= 1
     job.payload = NO_BYTES
-    if (this.#goneRouters.has(job.routerRank)) return
-    const { requestId } = job
+    const { caller, requestId } = job
+    if (!this.#isOpen(caller)) return
     const done = { kind: 'prefill-done', requestId, kvBytes: BigInt(kvBytes) } as const
-    this.#options.link.send(job.routerRank, encodeBoostr(done))
+    this.#options.link.send(caller.rank, encodeBoostr(done))
+  }
+
+  #isOpen(caller: Caller): boolean {
+    return this.#callers.get(caller.rank) === caller
   }
 }
 

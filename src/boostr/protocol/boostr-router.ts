@@ -25,6 +25,11 @@ export interface BoostrRouterOptions {
   readonly tokenMs: number
   readonly queueMax: number
   readonly affinityMax: number
+  /**
+   * Default 1, as the original counts. Baton peers keep work of a router's earlier process for a while, so there each
+   * process starts at a number of its own.
+   */
+  readonly firstRequestId?: bigint
 }
 
 export interface BoostrRoute {
@@ -63,12 +68,13 @@ export class BoostrRouter implements BoostrNode {
   readonly #queue: Queued[] = []
   readonly #affinity = new Map<string, number>()
   readonly #gone = new Set<number>()
-  #requestIdLast = 0n
+  #requestIdNext: bigint
   #decodeTurn = 0
   #strayCount = 0
 
   constructor(options: BoostrRouterOptions) {
     this.#options = options
+    this.#requestIdNext = options.firstRequestId ?? 1n
   }
 
   /** Requests in a worker's stage now; used to find the least loaded worker. */
@@ -229,8 +235,8 @@ export class BoostrRouter implements BoostrNode {
 
   #start({ route, reply }: Queued, prefillRank: number, decodeRank: number): void {
     const { clock, link, prefillMs } = this.#options
-    this.#requestIdLast += 1n
-    const requestId = this.#requestIdLast
+    const requestId = this.#requestIdNext
+    this.#requestIdNext = BigInt.asUintN(64, requestId + 1n)
     const routed: Routed = {
       requestId,
       route,

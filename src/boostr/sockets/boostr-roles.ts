@@ -2,6 +2,8 @@
  * The three roles of the dialect `boostr` over TCP: each a node of src/boostr on its own mesh, with the clock
  * of the machine and, for decode, the loop that steps it.
  */
+import { randomBytes } from 'node:crypto'
+
 import type { BoostrLink } from '../protocol/boostr-link.ts'
 import { BoostrDecodeWorker } from '../protocol/boostr-decode-worker.ts'
 import { BoostrPrefillWorker } from '../protocol/boostr-prefill-worker.ts'
@@ -24,12 +26,15 @@ type Without<T> = Omit<T, 'link' | 'clock' | 'onWork'>
 /** Its mesh must connect to the workers; until then a worker counts as lost. */
 export async function hostBoostrRouter(
   mesh: Omit<MeshOptions, 'rank' | 'ranks'>,
-  options: Without<BoostrRouterOptions>,
+  options: Omit<Without<BoostrRouterOptions>, 'firstRequestId'>,
 ): Promise<HostedBoostr<BoostrRouter>> {
   const { routerRank: rank, prefillWorkers, decodeWorkers } = options.config
   const ranks = [...prefillWorkers, ...decodeWorkers]
   const hosted = await host({ ...mesh, rank, ranks }, (link) => {
-    return new BoostrRouter({ ...options, link, clock: osClock })
+    const router = { ...options, link, clock: osClock }
+    // Original peers do not outlive their router, and get the ids that the original counts.
+    if (options.peers === 'boostr') return new BoostrRouter(router)
+    return new BoostrRouter({ ...router, firstRequestId: randomBytes(8).readBigUInt64LE() })
   })
   for (const worker of ranks) hosted.node.peerGone(worker)
   return hosted
