@@ -177,20 +177,43 @@ describe('a decode worker that is killed', () => {
 })
 
 describe('a model file that becomes corrupt', () => {
-  it('under a running server - the worker stays down with a reason, and requests are refused immediately', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'baton-model-'))
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-    const path = join(folder, 'model.gguf')
-    copyFileSync(MODEL, path)
-    const server = await start(['--model', path, '--aggregated', '1'])
-    rmSync(path)
-    writeFileSync(path, 'garbage '.repeat(1000))
-    for (const pid of currentPids(server, 'aggregated')) process.kill(pid, 'SIGKILL')
-    await expect.poll(() => server.printed()).toMatch(/is not started again: .*model\.gguf/)
-    const reply = await post(server, { messages: prompt(1, 7), max_tokens: 3 })
-    expect(reply.status).toBe(503)
-  })
+  it.each(['1', '2'])(
+    'under a running server with %s frontends - the worker is away with a reason, requests are refused immediately, and it serves again when the file is repaired',
+    async (frontends) => {
+      const folder = mkdtempSync(join(tmpdir(), 'baton-model-'))
+      onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+      const path = join(folder, 'model.gguf')
+      copyFileSync(MODEL, path)
+      const args = ['--model', path, '--aggregated', '1', '--frontends', frontends]
+      const server = await start(args)
+      rmSync(path)
+      writeFileSync(path, 'garbage '.repeat(1000))
+      for (const pid of currentPids(server, 'aggregated')) process.kill(pid, 'SIGKILL')
+      const sentence =
+        /worker aggregated 1 could not be started: .*model\.gguf.*; starting another one in 1 s/
+      await expect.poll(() => server.printed()).toMatch(sentence)
+      const away = /^worker aggregated 1 is not running and is started again: .*model\.gguf/
+      await expect.poll(() => warningsOf(server)).toContainEqual(expect.stringMatching(away))
+      const ready = await fetch(`${server.url}/ready`)
+      const { reason } = (await ready.json()) as { reason: string }
+      expect([ready.status, reason]).toEqual([
+        503,
+        expect.stringMatching(/worker aggregated 1 is not running \(model\.[a-z_]+\)$/),
+      ])
+      const reply = await post(server, { messages: prompt(1, 7), max_tokens: 3 })
+      expect(reply.status).toBe(503)
+      copyFileSync(MODEL, path)
+      await expect.poll(() => server.printed()).toContain('worker aggregated 1 was started again')
+      await expectServes(server)
+      await expect.poll(() => warningsOf(server)).not.toContainEqual(expect.stringMatching(away))
+    },
+  )
 })
+
+async function warningsOf(server: RunningServer): Promise<readonly string[]> {
+  const reply = await fetch(`${server.url}/health`)
+  return ((await reply.json()) as { warnings: readonly string[] }).warnings
+}
 
 function once(atCharacters: number, act: () => void): (text: string) => void {
   let done = false

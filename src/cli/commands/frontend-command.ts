@@ -11,7 +11,7 @@ import {
   FrontendSiblings,
   watchShutdownSignals,
 } from '../../host/index.ts'
-import type { AwaitWorkers, CutOff, FrontendReport, Ping } from '../../host/index.ts'
+import type { FrontendReport, ParentMessage } from '../../host/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
 import { frontendProcesses } from '../compose/frontend-processes.ts'
@@ -125,10 +125,7 @@ async function runSibling(
     const watched = running.watch()
     await Promise.race([watched.then(() => running.untilSettled()), sleep(SETTLE_MS)])
     const port = await running.listen()
-    process.on(
-      'message',
-      (message) => void onTold(running, message as AwaitWorkers | CutOff | Ping),
-    )
+    process.on('message', (message) => void onTold(running, message as ParentMessage))
     await report({ kind: 'ready', port })
     await Promise.race([ended, watched.then(() => ended)])
     await running.drain(config.drainSeconds * 1000)
@@ -145,8 +142,9 @@ async function runSibling(
   }
 }
 
-async function onTold(stack: FrontendStack, message: AwaitWorkers | CutOff | Ping): Promise<void> {
+async function onTold(stack: FrontendStack, message: ParentMessage): Promise<void> {
   if (message.kind === 'ping') return await report({ kind: 'pong' })
+  if (message.kind === 'note') stack.note(message.name, message.note)
   if (message.kind === 'cut-off') {
     stack.cutOff()
     setImmediate(() => process.exit(EXIT_IN_HASTE))

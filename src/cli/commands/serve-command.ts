@@ -61,9 +61,12 @@ export async function runServe(
 async function serve(plan: ServePlan, onHaste: () => void): Promise<number> {
   const { config, meeting } = plan
   const discovery = openDiscovery(config, parseDiscovery(meeting))
-  const processes = config.inProcess || isGateway(config) ? null : processFleet(plan)
-  let fleet: Fleet | null = processes
   let stack: FrontendStack | null = null
+  const processes =
+    config.inProcess || isGateway(config)
+      ? null
+      : processFleet(plan, (name, note) => stack?.note(name, note))
+  let fleet: Fleet | null = processes
   const signals = watchShutdownSignals({
     onSecond: () => {
       stack?.cutOff()

@@ -12,8 +12,8 @@ import { serveBanner } from '../compose/serve-banner.ts'
 /** `onHaste` is called on the second signal: stop at once. */
 export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promise<number> {
   const { config } = plan
-  const fleet = processFleet(plan)
   const frontends = frontendProcesses(plan)
+  const fleet = processFleet(plan, (name, note) => frontends.note(name, note))
   const kill = (): void => {
     frontends.kill()
     fleet.kill()

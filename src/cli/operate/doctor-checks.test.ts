@@ -127,6 +127,8 @@ describe('baton doctor, the fleet', () => {
     ['unanswered-address', 'discovery', 'name the cause'],
     ['upstream-away', 'upstreams', 'keeps trying'],
     ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
+    ['worker-away', 'workers', 'keeps starting it'],
+    ['frontend-away', 'frontend', 'keeps starting it'],
     ['kind-of-another-version', 'fleet', 'logs'],
   ])('a note of the kind %s - its own advice, whatever its text', (kind, topic, advice) => {
     const notes = [{ kind: kind as FleetNote['kind'], text: 'worker requests upstream' }]

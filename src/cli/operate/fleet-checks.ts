@@ -44,6 +44,10 @@ function noteFinding({ kind, text }: FleetNote): Finding {
       return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
     case 'upstream-away':
       return warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect')
+    case 'worker-away':
+      return warning('workers', text, 'remove the cause; `baton serve` keeps starting it')
+    case 'frontend-away':
+      return warning('frontend', text, 'remove the cause; its parent process keeps starting it')
     default:
       return warning('fleet', text, 'the logs of the frontend name the cause')
   }

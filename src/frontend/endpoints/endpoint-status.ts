@@ -90,9 +90,11 @@ function discoveryWarnings({ discovery: { fault } }: ModelRegistry): readonly st
 
 function notReadyReason(registry: ModelRegistry): string {
   const known = registry.models[0]?.notReadyReason()
-  if (known !== undefined) return known
-  const why = registry.notes.all.find((note) => note.why !== undefined)?.why
-  return why === undefined ? 'no worker is registered' : `no worker is registered: ${why}`
+  // A known model says itself which addresses it cannot reach, but not that a process is missing.
+  const why = registry.notes.all.find(
+    (note) => note.why !== undefined && (known === undefined || note.kind === 'worker-away'),
+  )?.why
+  return [known ?? 'no worker is registered', ...(why === undefined ? [] : [why])].join(': ')
 }
 
 /** The router's own warnings, and those about workers that the router does not know. */

@@ -4,13 +4,15 @@ type FleetNoteKind =
   | 'unanswered-address'
   | 'upstream-away'
   | 'forwarded-unchanged'
+  | 'worker-away'
+  | 'frontend-away'
 
 export interface FleetNote {
   /** What the advice depends on. */
   readonly kind: FleetNoteKind
   /** For people who operate the fleet. */
   readonly text: string
-  /** The reason why no model can be served, if no worker is registered. */
+  /** The reason why no model can be served, for everybody: without paths. */
   readonly why?: string
 }
 

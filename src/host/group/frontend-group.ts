@@ -9,9 +9,12 @@ import cluster from 'node:cluster'
 import type { Worker as ClusterWorker } from 'node:cluster'
 import { createServer } from 'node:net'
 import { BatonError } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import type { FleetNote } from '../../frontend/index.ts'
 import { listenError, TAKEN_PORT_REMEDY } from '../../network/index.ts'
+import { RestartPauses } from '../process/restart-pauses.ts'
 import { isSiblingMessage } from './group-message.ts'
-import type { AwaitWorkers, CutOff, FrontendReport, Ping, SiblingMessage } from './group-message.ts'
+import type { FrontendReport, ParentMessage, SiblingMessage } from './group-message.ts'
 
 interface FrontendGroupOptions {
   /** The script that a child runs. */
@@ -23,24 +26,44 @@ interface FrontendGroupOptions {
   readonly host: string
   readonly port: number
   readonly count: number
+  readonly clock: Clock
   readonly startDeadlineMs: number
-  /** When more frontends than this die within a minute, they are not started again. */
-  readonly restartsPerMinuteMax: number
   /** Interval of pings in ms. A frontend that misses `PINGS_MISSED_MAX` pings in a row is killed. */
   readonly pingMs?: number
   readonly onEvent: (event: FrontendGroupEvent) => void
 }
 
+/** `place`: 0 to the number of frontends - 1; `againInMs`: when it is started again, null if the group is lost. */
 export type FrontendGroupEvent =
-  | { readonly kind: 'died'; readonly pid: number; readonly how: string }
-  | { readonly kind: 'restarted'; readonly pid: number }
-  | { readonly kind: 'gave-up'; readonly reason: string }
+  | {
+      readonly kind: 'died'
+      readonly place: number
+      readonly pid: number
+      readonly how: string
+      readonly againInMs: number | null
+    }
+  | {
+      readonly kind: 'not-started'
+      readonly place: number
+      readonly reason: string
+      readonly againInMs: number | null
+    }
+  | { readonly kind: 'restarted'; readonly place: number; readonly pid: number }
+
+/** A place in the group, which is filled by one process after the other. */
+interface Place {
+  readonly index: number
+  readonly pauses: RestartPauses
+  nextStart: Timer | null
+}
 
 /** A frontend that is told to end at once is killed after this time. */
 const CUT_OFF_MS = 1_000
 const PING_MS = 5_000
 /** Pings are counted instead of timed, because nobody could answer while this process itself was suspended. */
 const PINGS_MISSED_MAX = 6
+/** When no frontend is left, the group is lost after this many failures of one in a row, which take 15 s. */
+const FAILURES_ALONE_MAX = 5
 
 /** `listen` supports `reusePort` from Node 23.1 on; 24 is the first long-term release with it. */
 export const SHARES_BY_KERNEL =
@@ -60,17 +83,22 @@ async function refuseTakenPort({ host, port }: FrontendGroupOptions): Promise<vo
 
 export class FrontendGroup<Card> {
   readonly #options: FrontendGroupOptions
+  readonly #places: readonly Place[]
   readonly #children = new Set<ClusterWorker>()
+  readonly #notes = new Map<string, FleetNote>()
   #port = 0
-  /** Rejects when no frontend is left and none will be started; a supervisor may then restart this process. */
+  /** Rejects when no frontend is left and starts keep failing; a supervisor may then restart this process. */
   readonly lost: Promise<never>
   #lose: (why: BatonError) => void = () => undefined
-  #starting = 0
-  #restartsAtMs: number[] = []
   #stopping = false
 
   constructor(options: FrontendGroupOptions) {
     this.#options = options
+    this.#places = Array.from({ length: options.count }, (_, index) => ({
+      index,
+      pauses: new RestartPauses(options.clock),
+      nextStart: null,
+    }))
     this.lost = new Promise((_, reject) => {
       this.#lose = reject
     })
@@ -86,9 +114,9 @@ export class FrontendGroup<Card> {
   async start(): Promise<number> {
     try {
       await refuseTakenPort(this.#options)
-      this.#port = await this.#fork()
-      const others = Array.from({ length: this.#options.count - 1 }, () => this.#fork())
-      await Promise.all(others)
+      const [first, ...others] = this.#places
+      if (first !== undefined) this.#port = (await this.#fork(first)).port
+      await Promise.all(others.map((place) => this.#fork(place)))
       return this.#port
     } catch (thrown) {
       this.kill()
@@ -103,9 +131,16 @@ export class FrontendGroup<Card> {
     return cards
   }
 
+  /** Sets a warning of `/health` at all frontends, also at those that start later; null removes it. */
+  note(name: string, note: FleetNote | null): void {
+    if (note === null) this.#notes.delete(name)
+    else this.#notes.set(name, note)
+    for (const child of this.#children) tell(child, { kind: 'note', name, note })
+  }
+
   /** Tells all to drain, and kills those that are left after `deadlineMs`. Returns how many were killed. */
   async stop(deadlineMs: number): Promise<number> {
-    this.#stopping = true
+    this.#startNoMore()
     let killed = 0
     await Promise.all(
       [...this.#children].map(async (child) => {
@@ -124,12 +159,12 @@ export class FrontendGroup<Card> {
 
   /** Tells all to end their replies with an error and to exit, and kills those that are left after a moment. */
   async cutOff(): Promise<void> {
-    this.#stopping = true
+    this.#startNoMore()
     await Promise.all(
       [...this.#children].map(async (child) => {
         const exited = new Promise((resolve) => child.once('exit', resolve))
         // A signal could also come from a service manager, which sends it to all processes.
-        child.send({ kind: 'cut-off' } satisfies CutOff, () => undefined)
+        tell(child, { kind: 'cut-off' })
         const timer = setTimeout(() => child.process.kill('SIGKILL'), CUT_OFF_MS)
         await exited
         clearTimeout(timer)
@@ -138,12 +173,17 @@ export class FrontendGroup<Card> {
   }
 
   kill(): void {
-    this.#stopping = true
+    this.#startNoMore()
     for (const child of this.#children) child.process.kill('SIGKILL')
   }
 
-  /** Resolves with the port of the new frontend. */
-  async #fork(): Promise<number> {
+  #startNoMore(): void {
+    this.#stopping = true
+    for (const place of this.#places) place.nextStart?.cancel()
+  }
+
+  /** Resolves when the new frontend listens. */
+  async #fork(place: Place): Promise<{ readonly port: number; readonly pid: number }> {
     const environment: Record<string, string | undefined> = {
       ...process.env,
       ...this.#options.environment,
@@ -157,13 +197,15 @@ export class FrontendGroup<Card> {
     child.on('message', (message: unknown) => this.#relay(child, message))
     child.once('exit', () => void this.#children.delete(child))
     const port = await this.#ready(child)
+    place.pauses.served()
     const watch = this.#watch(child)
     child.once('exit', (code, signal) => {
       watch.end()
       const how = signal ?? `exit code ${code}`
-      this.#onDeath(child, watch.isHung() ? 'it did not answer pings' : how)
+      this.#onDeath(place, child, watch.isHung() ? 'it did not answer pings' : how)
     })
-    return port
+    for (const [name, note] of this.#notes) tell(child, { kind: 'note', name, note })
+    return { port, pid: child.process.pid ?? 0 }
   }
 
   /** A hanging frontend would block the connections that it is given and the messages of its siblings. */
@@ -172,7 +214,7 @@ export class FrontendGroup<Card> {
     const timer = setInterval(() => {
       missed += 1
       if (missed > PINGS_MISSED_MAX) child.process.kill('SIGKILL')
-      else if (child.isConnected()) child.send({ kind: 'ping' } satisfies Ping, () => undefined)
+      else tell(child, { kind: 'ping' })
     }, this.#options.pingMs ?? PING_MS)
     timer.unref()
     child.on('message', (message: unknown) => {
@@ -181,17 +223,17 @@ export class FrontendGroup<Card> {
     return { end: () => clearInterval(timer), isHung: () => missed > PINGS_MISSED_MAX }
   }
 
+  /** Resolves with its port. Rejects when a frontend that cannot start has exited, so that it is not counted as left. */
   #ready(child: ClusterWorker): Promise<number> {
     return new Promise((resolve, reject) => {
+      let failure: BatonError | null = null
       const fail = (error: BatonError): void => {
-        clearTimeout(deadline)
+        failure ??= error
         child.process.kill('SIGKILL')
-        reject(error)
       }
       const { startDeadlineMs } = this.#options
       const deadline = setTimeout(() => {
-        const text = `a frontend was not ready after ${startDeadlineMs / 1000} s`
-        fail(new BatonError('backend.worker_unavailable', text))
+        fail(unavailable(`a frontend was not ready after ${startDeadlineMs / 1000} s`))
       }, startDeadlineMs)
       child.on('message', (message: unknown) => {
         const report = message as FrontendReport
@@ -201,8 +243,16 @@ export class FrontendGroup<Card> {
         resolve(report.port)
       })
       child.once('exit', (code, signal) => {
-        const text = `a frontend exited during its start (${signal ?? `exit code ${code}`})`
-        fail(new BatonError('backend.worker_unavailable', text))
+        clearTimeout(deadline)
+        const how = signal ?? `exit code ${code}`
+        reject(failure ?? unavailable(`a frontend exited during its start (${how})`))
+      })
+      child.on('error', (error) => {
+        // Without a process there is no exit.
+        if (child.process.pid !== undefined) return
+        clearTimeout(deadline)
+        this.#children.delete(child)
+        reject(unavailable(`a frontend could not be created: ${error.message}`))
       })
     })
   }
@@ -220,38 +270,48 @@ export class FrontendGroup<Card> {
     send(from, from.id, { kind: 'asking', id: message.id, siblings: others.length })
   }
 
-  #onDeath(child: ClusterWorker, how: string): void {
+  #onDeath(place: Place, child: ClusterWorker, how: string): void {
     if (this.#stopping) return
-    this.#options.onEvent({ kind: 'died', pid: child.process.pid ?? 0, how })
-    this.#startAgain(null)
+    const againInMs = this.#startLater(place, `it died (${how})`)
+    const pid = child.process.pid ?? 0
+    this.#options.onEvent({ kind: 'died', place: place.index, pid, how, againInMs })
   }
 
-  /** `failure`: why the previous start failed. */
-  #startAgain(failure: BatonError | null): void {
-    const { onEvent, restartsPerMinuteMax } = this.#options
-    const nowMs = performance.now()
-    this.#restartsAtMs = this.#restartsAtMs.filter((atMs) => nowMs - atMs < 60_000)
-    if (this.#restartsAtMs.length >= restartsPerMinuteMax) {
-      const text = `${restartsPerMinuteMax} restarts within a minute`
-      const reason = failure === null ? text : `${text}; ${failure.message}`
-      onEvent({ kind: 'gave-up', reason })
-      if (this.#children.size > 0 || this.#starting > 0) return
-      this.#lose(new BatonError('backend.worker_unavailable', `no frontend is left: ${reason}`))
-      return
+  async #startAgain(place: Place): Promise<void> {
+    const { onEvent } = this.#options
+    try {
+      const { pid } = await this.#fork(place)
+      if (!this.#stopping) onEvent({ kind: 'restarted', place: place.index, pid })
+    } catch (thrown) {
+      if (this.#stopping) return
+      const reason = BatonError.from(thrown).message
+      const againInMs = this.#startLater(place, reason)
+      onEvent({ kind: 'not-started', place: place.index, reason, againInMs })
     }
-    this.#restartsAtMs.push(nowMs)
-    this.#starting += 1
-    this.#fork().then(
-      () => {
-        this.#starting -= 1
-        onEvent({ kind: 'restarted', pid: this.pids.at(-1) ?? 0 })
-      },
-      (error: unknown) => {
-        this.#starting -= 1
-        if (!this.#stopping) this.#startAgain(BatonError.from(error))
-      },
-    )
   }
+
+  /** The pause before the next start; null: the group is lost. */
+  #startLater(place: Place, reason: string): number | null {
+    const { pauses } = place
+    const againInMs = pauses.failed()
+    // Without a frontend only the end of this process can tell others that something is wrong.
+    if (this.#children.size === 0 && pauses.failures > FAILURES_ALONE_MAX) {
+      this.#startNoMore()
+      const count = `${pauses.failures} failures in a row`
+      this.#lose(unavailable(`no frontend is left: ${count}; ${reason}`))
+      return null
+    }
+    place.nextStart = this.#options.clock.after(againInMs, () => void this.#startAgain(place))
+    return againInMs
+  }
+}
+
+function unavailable(message: string): BatonError {
+  return new BatonError('backend.worker_unavailable', message)
+}
+
+function tell(child: ClusterWorker, message: ParentMessage): void {
+  if (child.isConnected()) child.send(message, () => undefined)
 }
 
 function send(child: ClusterWorker, from: number, message: SiblingMessage): void {
@@ -269,11 +329,8 @@ function connected<Card>(
       if (report.kind === 'connected') resolve(report.cards)
       if (report.kind === 'failed') reject(BatonError.fromValue(report.error))
     })
-    child.once('exit', () => {
-      reject(new BatonError('backend.worker_unavailable', 'a frontend exited during its start'))
-    })
-    const ask: AwaitWorkers = { kind: 'await-workers', workers, deadlineMs }
-    child.send(ask)
+    child.once('exit', () => reject(unavailable('a frontend exited during its start')))
+    tell(child, { kind: 'await-workers', workers, deadlineMs })
   })
 }
 

@@ -2,6 +2,7 @@
  * The messages between the processes of a group of frontends. The parent only relays messages between siblings.
  */
 import type { ErrorValue } from '../../base/index.ts'
+import type { FleetNote } from '../../frontend/index.ts'
 
 /** From a frontend to its parent. */
 export type FrontendReport<Card = unknown> =
@@ -26,6 +27,16 @@ export interface Ping {
 export interface CutOff {
   readonly kind: 'cut-off'
 }
+
+/** From the parent to a frontend: sets a warning of `/health`; null removes it. */
+export interface NoteNews {
+  readonly kind: 'note'
+  readonly name: string
+  readonly note: FleetNote | null
+}
+
+/** All that the parent tells a frontend by itself. */
+export type ParentMessage = AwaitWorkers | Ping | CutOff | NoteNews
 
 /** Between siblings, relayed by the parent. */
 export type SiblingMessage =

@@ -29,7 +29,7 @@ import type {
   WorkerExitReport,
   WorkerReplaceWish,
   WorkerReport,
-} from './worker-supervisor.ts'
+} from './worker-report.ts'
 import type { WireTls } from '../../network/index.ts'
 
 export interface WorkerProcessOptions extends Omit<

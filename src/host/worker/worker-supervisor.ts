@@ -1,57 +1,17 @@
 /**
  * The worker processes of `baton serve`: starts, watches, restarts and stops them.
  *
- * Each child has an IPC channel. It reports `ready` or `failed` once, and exits when the channel closes, so that
- * nothing is left running when this process is killed. Children are in a process group of their own: Ctrl-C reaches
- * only the supervisor, which first lets the frontend finish and then tells the workers to drain.
+ * A failure of the first start is final, because it is most likely a mistake in the command. A worker that has served is
+ * started again for as long as this process runs.
  */
-import { fork } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { BatonError } from '../../base/index.ts'
-import type { ErrorValue } from '../../base/index.ts'
-import type { ShutdownReport } from '../../worker/index.ts'
-
-/** The last message of a worker process: how each stage of its shutdown ended. */
-export interface WorkerExitReport {
-  readonly kind: 'ended'
-  readonly exitCode: number
-  readonly stages: ShutdownReport['stages']
-}
-
-/** The message of a worker process to its parent when it has started, or failed to. */
-export type WorkerReport =
-  | {
-      readonly kind: 'ready'
-      readonly workerId: string
-      readonly port: number
-      readonly adminPort?: number
-    }
-  | { readonly kind: 'failed'; readonly error: ErrorValue }
-
-/** A later message of a worker: it wants to be replaced and will then exit. */
-export interface WorkerReplaceWish {
-  readonly kind: 'replace-me'
-}
-
-/**
- * From the parent: first that it restarts this worker on request or when it exits; later that the replacement
- * serves.
- */
-export interface SupervisedNotice {
-  readonly kind: 'supervised' | 'replaced'
-}
+import { BatonError, errorOf, withDeadline } from '../../base/index.ts'
+import type { Clock, ErrorCode, Timer } from '../../base/index.ts'
+import { RestartPauses } from '../process/restart-pauses.ts'
+import { WorkerChild } from './worker-child.ts'
+import type { WorkerSpec } from './worker-child.ts'
 
 /** Milliseconds within which frontends learn about a new worker; until then the old one stays. */
 const SETTLE_MS = 2_500
-
-interface WorkerSpec {
-  /** The name for display, for example `prefill 1`. */
-  readonly name: string
-  readonly args: readonly string[]
-  /** Added to the environment of this process; undefined removes a variable. */
-  readonly environment?: Readonly<Record<string, string | undefined>>
-}
 
 interface WorkerProcess {
   readonly name: string
@@ -63,38 +23,50 @@ interface WorkerProcess {
 interface SupervisorOptions {
   /** The script that a child runs. */
   readonly script: string
+  readonly clock: Clock
   readonly startDeadlineMs: number
-  /** A worker that dies more often than this within a minute is not started again. */
-  readonly restartsPerMinuteMax: number
   readonly onEvent: (event: SupervisorEvent) => void
 }
 
 export type SupervisorEvent =
+  /** The next start is in `againInMs`. */
+  | {
+      readonly kind: 'died'
+      readonly name: string
+      readonly pid: number
+      readonly how: string
+      readonly againInMs: number
+    }
+  | {
+      readonly kind: 'not-started'
+      readonly name: string
+      readonly code: ErrorCode
+      readonly reason: string
+      readonly againInMs: number
+    }
   | { readonly kind: 'restarted'; readonly worker: WorkerProcess }
   /** On the worker's request: the new one is ready, the old one drains. */
   | { readonly kind: 'replaced'; readonly worker: WorkerProcess; readonly pid: number }
   | { readonly kind: 'not-replaced'; readonly name: string; readonly reason: string }
-  | { readonly kind: 'died'; readonly name: string; readonly pid: number; readonly how: string }
-  | { readonly kind: 'gave-up'; readonly name: string; readonly reason: string }
 
-/** The result of a start. An error that the worker reports is final; after a silent death the start is repeated. */
 type Start =
   | { readonly kind: 'up'; readonly worker: WorkerProcess }
-  | { readonly kind: 'down'; readonly error: BatonError; readonly isFinal: boolean }
+  | { readonly kind: 'down'; readonly error: BatonError }
 
-interface Child {
+/** A place in the fleet, which is filled by one process after the other. */
+interface Post {
   readonly spec: WorkerSpec
-  readonly process: ChildProcess
-  readonly exited: Promise<string>
+  readonly pauses: RestartPauses
+  /** The newest process that serves or starts; null: none does. */
+  current: WorkerChild | null
+  nextStart: Timer | null
 }
 
 export class WorkerSupervisor {
   readonly #options: SupervisorOptions
-  readonly #children = new Map<string, Child>()
-  readonly #restarts = new Map<string, number[]>()
-  /** Children that drain because a replacement serves. */
-  readonly #leaving = new Set<Child>()
-  readonly #replacing = new Set<string>()
+  readonly #posts: Post[] = []
+  /** Also those that drain because a replacement serves. */
+  readonly #living = new Map<WorkerChild, Post>()
   #stopping = false
 
   constructor(options: SupervisorOptions) {
@@ -103,7 +75,15 @@ export class WorkerSupervisor {
 
   /** Starts all at once; throws the first failure after stopping the others. */
   async startAll(specs: readonly WorkerSpec[]): Promise<WorkerProcess[]> {
-    const starts = await Promise.all(specs.map((spec) => this.#start(spec)))
+    const { clock } = this.#options
+    const posts = specs.map((spec): Post => ({
+      spec,
+      pauses: new RestartPauses(clock),
+      current: null,
+      nextStart: null,
+    }))
+    this.#posts.push(...posts)
+    const starts = await Promise.all(posts.map((post) => this.#start(post)))
     const failed = starts.find((start) => start.kind === 'down')
     if (failed !== undefined) {
       this.kill()
@@ -117,153 +97,108 @@ export class WorkerSupervisor {
    * were killed.
    */
   async stop(deadlineMs: number): Promise<string[]> {
-    this.#stopping = true
-    const children = this.#all()
-    for (const child of children) child.process.kill('SIGTERM')
+    this.#startNoMore()
     const killed: string[] = []
-    await Promise.all(
-      children.map(async (child) => {
-        const timer = setTimeout(() => {
-          killed.push(child.spec.name)
-          child.process.kill('SIGKILL')
-        }, deadlineMs)
-        await child.exited
-        clearTimeout(timer)
-      }),
-    )
+    const ending = [...this.#living].map(async ([child, { spec }]) => {
+      child.kill('SIGTERM')
+      const timer = this.#options.clock.after(deadlineMs, () => {
+        killed.push(spec.name)
+        child.kill('SIGKILL')
+      })
+      await child.exited
+      timer.cancel()
+    })
+    await Promise.all(ending)
     return killed
   }
 
   /** Kills all at once without waiting. */
   kill(): void {
+    this.#startNoMore()
+    for (const child of this.#living.keys()) child.kill('SIGKILL')
+  }
+
+  #startNoMore(): void {
     this.#stopping = true
-    for (const child of this.#all()) child.process.kill('SIGKILL')
+    for (const post of this.#posts) post.nextStart?.cancel()
   }
 
-  #all(): readonly Child[] {
-    return [...this.#children.values(), ...this.#leaving]
-  }
-
-  async #start(spec: WorkerSpec): Promise<Start> {
-    const child = fork(this.#options.script, [...spec.args], {
-      detached: true,
-      env: { ...process.env, ...spec.environment },
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    })
-    const exited = new Promise<string>((resolve) => {
-      child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`))
-      child.once('error', (error) => resolve(error.message))
-    })
-    const entry: Child = { spec, process: child, exited }
-    const before = this.#children.get(spec.name)
-    this.#children.set(spec.name, entry)
-    const notice: SupervisedNotice = { kind: 'supervised' }
-    child.send(notice, () => undefined)
-    const report = await this.#firstReport(child, exited)
-    if (typeof report === 'string') {
-      const message = `worker ${spec.name} ${report}`
-      const error = new BatonError('backend.worker_unavailable', message)
-      this.#putBack(spec, before)
-      return { kind: 'down', error, isFinal: false }
+  async #start(post: Post): Promise<Start> {
+    const { script, clock, startDeadlineMs } = this.#options
+    const { name } = post.spec
+    const before = post.current
+    let child: WorkerChild
+    try {
+      child = new WorkerChild(script, post.spec)
+    } catch (thrown) {
+      return isDown(`worker ${name} could not be created: ${errorOf(thrown).message}`)
     }
-    if (report.kind === 'failed') {
-      this.#putBack(spec, before)
-      return { kind: 'down', error: BatonError.fromValue(report.error), isFinal: true }
+    post.current = child
+    this.#living.set(child, post)
+    void child.exited.then(() => this.#living.delete(child))
+    child.tell({ kind: 'supervised' })
+    const report = await child.firstReport(clock, startDeadlineMs)
+    if (typeof report === 'string' || report.kind === 'failed') {
+      // Its ports and the memory of its engine must be free before another one starts.
+      await child.end(clock)
+      post.current = before !== null && !before.hasEnded ? before : null
+      return typeof report === 'string'
+        ? isDown(`worker ${name} ${report}`)
+        : { kind: 'down', error: BatonError.fromValue(report.error) }
     }
+    post.pauses.served()
+    child.onReplaceWish(() => void this.#replace(post, child))
+    void child.exited.then((how) => this.#onDeath(post, child, how))
     const { workerId, port } = report
-    const worker = { name: spec.name, pid: child.pid ?? 0, workerId, port }
-    child.on('message', (message) => {
-      if ((message as WorkerReplaceWish).kind === 'replace-me') void this.#replace(entry)
-    })
-    exited.then((how) => this.#onDeath(worker, entry, how)).catch(() => this.kill())
-    return { kind: 'up', worker }
-  }
-
-  /** The first message of the child, or a description of why there is none. */
-  #firstReport(child: ChildProcess, exited: Promise<string>): Promise<WorkerReport | string> {
-    return new Promise((resolve) => {
-      const { startDeadlineMs } = this.#options
-      const deadline = setTimeout(() => {
-        child.kill('SIGKILL')
-        resolve(`was not ready after ${startDeadlineMs / 1000} s`)
-      }, startDeadlineMs)
-      child.once('message', (message) => {
-        clearTimeout(deadline)
-        const report = message as WorkerReport | WorkerExitReport
-        resolve(report.kind === 'ended' ? 'exited during its start' : report)
-      })
-      void exited.then((how) => {
-        clearTimeout(deadline)
-        resolve(`exited during its start (${how})`)
-      })
-    })
-  }
-
-  /** Restores the previous process as the current one, if it is alive. */
-  #putBack({ name }: WorkerSpec, before: Child | undefined): void {
-    if (before !== undefined && !hasEnded(before)) this.#children.set(name, before)
+    return { kind: 'up', worker: { name, pid: child.pid, workerId, port } }
   }
 
   /** The new process starts first, so that the fleet is never smaller than before. */
-  async #replace(old: Child): Promise<void> {
-    const { spec } = old
-    const isCurrent = this.#children.get(spec.name) === old
-    if (this.#stopping || !isCurrent || this.#replacing.has(spec.name)) return
-    this.#replacing.add(spec.name)
-    const start = await this.#start(spec)
-    this.#replacing.delete(spec.name)
+  async #replace(post: Post, old: WorkerChild): Promise<void> {
+    if (this.#stopping || post.current !== old) return
+    const { clock, onEvent } = this.#options
+    const start = await this.#start(post)
     if (this.#stopping) return
-    const { onEvent } = this.#options
     if (start.kind === 'down') {
-      onEvent({ kind: 'not-replaced', name: spec.name, reason: start.error.message })
+      const { name } = post.spec
       // The old process may have died meanwhile; it was not restarted, because a replacement was starting.
-      if (hasEnded(old)) await this.#startAgain(spec)
+      if (old.hasEnded) this.#onFailedStart(post, start.error)
+      else onEvent({ kind: 'not-replaced', name, reason: start.error.message })
       return
     }
-    onEvent({ kind: 'replaced', worker: start.worker, pid: old.process.pid ?? 0 })
-    if (hasEnded(old)) return
-    this.#leaving.add(old)
-    await Promise.race([old.exited, sleep(SETTLE_MS, undefined, { ref: false })])
-    const notice: SupervisedNotice = { kind: 'replaced' }
-    if (old.process.connected) old.process.send(notice, () => undefined)
-    await old.exited
-    this.#leaving.delete(old)
+    onEvent({ kind: 'replaced', worker: start.worker, pid: old.pid })
+    await withDeadline(clock, SETTLE_MS, old.exited)
+    old.tell({ kind: 'replaced' })
   }
 
-  async #onDeath(worker: WorkerProcess, { spec, process }: Child, how: string): Promise<void> {
+  #onDeath(post: Post, child: WorkerChild, how: string): void {
     // Another process is the current one already.
-    if (this.#stopping || this.#children.get(spec.name)?.process !== process) return
-    this.#children.delete(spec.name)
-    this.#options.onEvent({ kind: 'died', name: worker.name, pid: worker.pid, how })
-    await this.#startAgain(spec)
+    if (this.#stopping || post.current !== child) return
+    post.current = null
+    const againInMs = this.#startLater(post)
+    this.#options.onEvent({ kind: 'died', name: post.spec.name, pid: child.pid, how, againInMs })
   }
 
-  /** Repeats the start until the worker is up, reports an error, or has been started too often. */
-  async #startAgain(spec: WorkerSpec): Promise<void> {
-    const { restartsPerMinuteMax, onEvent } = this.#options
-    let reason = `it died ${restartsPerMinuteMax + 1} times within a minute`
-    while (this.#mayStart(spec)) {
-      const start = await this.#start(spec)
-      if (this.#stopping) return
-      if (start.kind === 'up') {
-        onEvent({ kind: 'restarted', worker: start.worker })
-        return
-      }
-      reason = start.error.message
-      if (start.isFinal) break
-    }
-    onEvent({ kind: 'gave-up', name: spec.name, reason })
+  #startLater(post: Post): number {
+    const againInMs = post.pauses.failed()
+    post.nextStart = this.#options.clock.after(againInMs, () => void this.#startAgain(post))
+    return againInMs
   }
 
-  #mayStart({ name }: WorkerSpec): boolean {
-    const now = Date.now()
-    const recent = (this.#restarts.get(name) ?? []).filter((atMs) => now - atMs < 60_000)
-    if (recent.length >= this.#options.restartsPerMinuteMax) return false
-    this.#restarts.set(name, [...recent, now])
-    return true
+  async #startAgain(post: Post): Promise<void> {
+    const start = await this.#start(post)
+    if (this.#stopping) return
+    if (start.kind === 'down') this.#onFailedStart(post, start.error)
+    else this.#options.onEvent({ kind: 'restarted', worker: start.worker })
+  }
+
+  #onFailedStart(post: Post, { code, message: reason }: BatonError): void {
+    const againInMs = this.#startLater(post)
+    const { name } = post.spec
+    this.#options.onEvent({ kind: 'not-started', name, code, reason, againInMs })
   }
 }
 
-function hasEnded({ process }: Child): boolean {
-  return process.exitCode !== null || process.signalCode !== null
+function isDown(message: string): Start {
+  return { kind: 'down', error: new BatonError('backend.worker_unavailable', message) }
 }
