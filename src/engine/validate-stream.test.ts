@@ -82,7 +82,7 @@ describe('validateStream - forms that an engine may yield', () => {
   })
 
   it('text - the number of tokens is what the engine reports', async () => {
-    const items = [textChunk('ab'), finishChunk('stop', { text: 'c', usage: usageOf(3, 9) })]
+    const items = [textChunk('ab'), finishChunk('stop', { text: 'c', usage: usageOf(3, 3) })]
     expect(await outcomeOf(items)).toEqual({ chunks: items })
   })
 })

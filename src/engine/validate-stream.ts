@@ -7,13 +7,14 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { ErrorCode } from '../base/index.ts'
-import type { Chunk, GenerateRequest } from '../request/index.ts'
+import type { Chunk, FinishReason, GenerateRequest, Usage } from '../request/index.ts'
 import { CHUNK_RULES, chunkFault } from './check-chunk.ts'
 import { chunkOf } from './engine-chunk.ts'
 import type { EngineChunk } from './engine-chunk.ts'
 import type { GenerateContext } from './generate-context.ts'
 import { PromptScores } from './prompt-scores.ts'
 import { TextHalves } from './text-halves.ts'
+import { UsageCount } from './usage-count.ts'
 
 export const STREAM_RULES = {
   ...CHUNK_RULES,
@@ -26,7 +27,7 @@ export const STREAM_RULES = {
   'items-empty':
     'No more than 10,000 items in a row, and one per token of the prompt, may have neither tokens nor text.',
   'usage-mismatch':
-    '`usage.completionTokens` must be the number of streamed tokens; in a stream with text it must never decrease.',
+    '`usage.completionTokens` of every chunk must be the number of tokens streamed so far; in a stream with text it must never decrease and never be more than `maxTokens`.',
   'usage-total-mismatch': '`usage.totalTokens` must be the sum of prompt and completion tokens.',
   'usage-prompt-mismatch':
     '`usage.promptTokens` must be the number of prompt tokens, unless the stream has text.',
@@ -87,6 +88,7 @@ export class StreamValidator {
   #emptyCount = 0
   #textLength = 0
   readonly #halves = new TextHalves()
+  readonly #usage: UsageCount
   #hasEnded = false
   #wasStopped = false
 
@@ -96,6 +98,7 @@ export class StreamValidator {
     this.#emptyMax = EMPTY_ITEMS_MAX + (this.#promptTokens ?? 0)
     this.#wantsLogprobs = options.request?.output.logprobs !== undefined
     this.#context = options.context
+    this.#usage = new UsageCount(options.request)
     this.#scores = options.request === undefined ? null : new PromptScores(options.request)
   }
 
@@ -141,11 +144,14 @@ export class StreamValidator {
       this.#checkScores(this.#scores, chunk)
     if (this.#wasStopped) this.#checkStopped(chunk)
     if (chunk.prefillResult !== undefined) this.#checkCached(chunk)
-    if (finish === undefined) return
+    if (finish !== undefined) this.#checkFinish(finish)
+    if (chunk.usage !== undefined) this.#checkUsage(chunk.usage, finish !== undefined)
+  }
+
+  #checkFinish(finish: FinishReason): void {
     this.#hasEnded = true
     if (finish === 'cancelled' && this.#context?.isStopped === false)
       throw violation('cancelled-unasked', 'the request was not stopped')
-    this.#checkUsage(chunk)
   }
 
   /** Only the engine knows how many tokens a text is. */
@@ -201,19 +207,10 @@ export class StreamValidator {
       throw violation('cancel-ignored', `after the stop came '${chunk.finish ?? 'a chunk'}'`)
   }
 
-  #checkUsage({ usage }: Chunk): void {
-    if (usage === undefined) return
-    const { promptTokens, completionTokens, totalTokens } = usage
-    if (!this.#hasText && promptTokens !== (this.#promptTokens ?? promptTokens))
-      throw violation('usage-prompt-mismatch', `${promptTokens} of ${this.#promptTokens} tokens`)
-    // With text only the engine knows the number of tokens.
-    if (this.#hasText ? completionTokens < this.#tokenCount : completionTokens !== this.#tokenCount)
-      throw violation('usage-mismatch', `says ${completionTokens}, streamed ${this.#tokenCount}`)
-    if (totalTokens !== Math.min(promptTokens + completionTokens, 0xffffffff))
-      throw violation(
-        'usage-total-mismatch',
-        `${promptTokens} + ${completionTokens} ≠ ${totalTokens}`,
-      )
+  #checkUsage(usage: Usage, isEnd: boolean): void {
+    const streamed = { tokenCount: this.#tokenCount, hasText: this.#hasText, isEnd }
+    const fault = this.#usage.take(usage, streamed)
+    if (fault !== null) throw violation(fault.rule, fault.detail)
   }
 }
 

@@ -190,9 +190,11 @@ export class OutputBook {
     )
   }
 
-  /** For text only the server knows the number, unless the text was cut here. */
+  /** For text only the server knows the number, unless the text was cut here or the server counts more than asked. */
   #completionTokens(count: number): number {
     if (!this.#hasText) return count
-    return this.#isTextCut ? this.#tokensMax : (this.#serverTokens ?? count)
+    return this.#isTextCut
+      ? this.#tokensMax
+      : Math.min(this.#serverTokens ?? count, this.#tokensMax)
   }
 }

@@ -113,6 +113,22 @@ describe('OpenAI servers without ids', () => {
       expect(last).toMatchObject(cut)
     })
 
+    it.each([
+      [3, 3],
+      [4, 4],
+      [5, 4],
+    ])('%i tokens counted before the first text - %i are reported', async (counted, reported) => {
+      const { text, last } = await answered(
+        eventResponse([
+          { choices: [], usage: { prompt_tokens: STORY.length, completion_tokens: counted } },
+          word('Once'),
+          { choices: [{ text: '', finish_reason: 'length' }] },
+        ]),
+      )
+      expect(text).toBe('Once')
+      expect(last).toMatchObject({ usage: { completionTokens: reported } })
+    })
+
     it('a server that never stops - its request is aborted', async () => {
       let hasLeft = false
       const endless = ({ socket }: SeenRequest): null => {

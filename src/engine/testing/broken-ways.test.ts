@@ -1,6 +1,6 @@
 /** Further ways to break a rule: the kit names that rule, and is never broken by the engine itself. */
 import { describe, expect, it } from 'vitest'
-import { finishChunk, tokenChunk } from '../../request/index.ts'
+import { finishChunk, textChunk, tokenChunk, usageOf } from '../../request/index.ts'
 import type {
   Chunk,
   EngineConfig,
@@ -133,6 +133,25 @@ describe('runConformance - other ways to break a rule', () => {
     ['a backward echo of others', 'streams-mixed', mixedEcho((prompt) => prompt.toReversed())],
     ['records of nothing', 'chunk-malformed', chunks(() => ({ token_ids: [1] }) as never)],
     ['a text of 9 MiB', 'payload-invalid', chunks(() => ({ text: 'x'.repeat(9 << 20) }) as never)],
+    [
+      'wrong usage on a chunk before the end',
+      'usage-mismatch',
+      chunks((chunk) =>
+        chunk.finish === undefined ? { ...chunk, usage: usageOf(3, 777) } : chunk,
+      ),
+    ],
+    [
+      'a text of which there are fewer tokens with each piece',
+      'usage-mismatch',
+      items(async function* (sound, { tokenIds }, context, engine) {
+        if (context.isStopped || tokenIds.length === 0) return yield* sound()
+        for (const count of [5, 3]) {
+          await engine.pause()
+          yield { ...textChunk('ab'), usage: usageOf(tokenIds.length, count) }
+        }
+        yield finishChunk('stop', { usage: usageOf(tokenIds.length, 1) })
+      }),
+    ],
     [
       'more cached than prompted, in what prefill gives',
       'cached-over-prompt',

@@ -158,6 +158,7 @@ describe('one invalid item', () => {
     ['usage that is no record', { tokenIds: [9], usage: 'much' }, 'usage-invalid'],
     ['usage below zero', { tokenIds: [9], usage: usageOf(-3, 1) }, 'usage-invalid'],
     ['more cached than prompted', { tokenIds: [9], usage: usageOf(3, 1, 4) }, 'cached-over-prompt'],
+    ['wrong usage before the end', { tokenIds: [9], usage: usageOf(3, 9) }, 'usage-mismatch'],
     [
       'a wrong prompt',
       { tokenIds: [9], finish: 'stop', usage: usageOf(4, 2) },
