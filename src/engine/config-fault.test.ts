@@ -48,7 +48,78 @@ it.each([
   ['runtimeData', CIRCLE, 'runtimeData'],
   ['runtimeData', { text: 'x'.repeat(2 ** 20) }, 'runtimeData'],
   ['modelPath', 'x'.repeat(2 ** 20), 'runtimeData'],
+  // Fields that Baton does not know are sent, too.
+  ['builtBy', { name: 'x', at: [1, null], more: undefined }, null],
+  ['builtBy', 1n, 'builtBy'],
+  ['builtBy', { deep: [1n] }, 'builtBy'],
+  ['builtBy', CIRCLE, 'builtBy'],
+  ['builtBy', { toJSON: 'text' }, null],
+  ['builtBy', { toJSON: () => 'text' }, 'builtBy'],
+  ['builtBy', new Date(0), 'builtBy'],
 ] as const)('an engine config with %s %s', (field, value, fault) => {
   const config = { model: 'm', [field]: value } as unknown as EngineConfig
+  expect(engineConfigFault(config)?.field ?? null).toBe(fault)
+})
+
+const refuse = (): never => {
+  throw new Error('no')
+}
+const WIDE = Array.from({ length: 40 }).reduce<unknown>((inner) => [inner, inner], 1)
+
+it.each<[string, unknown, string, RegExp]>([
+  [
+    'a known field that throws',
+    {
+      model: 'm',
+      get contextLength() {
+        return refuse()
+      },
+    },
+    'contextLength',
+    /^contextLength cannot be read: no; /,
+  ],
+  [
+    'an unknown field that throws',
+    {
+      model: 'm',
+      get more() {
+        return refuse()
+      },
+    },
+    'more',
+    /^more cannot be read: no; /,
+  ],
+  ['a list of lists that would be endless as JSON', { model: 'm', more: WIDE }, 'more', /^more\[/],
+  [
+    'a class with a getter that throws',
+    new (class {
+      model = 'm'
+      get pace() {
+        return refuse()
+      }
+    })(),
+    'config',
+    /cannot be read: no; /,
+  ],
+  ['a proxy that throws', new Proxy({}, { ownKeys: refuse }), 'config', /cannot be read: no; /],
+  [
+    'a conversion that throws',
+    Object.assign(Object.create({ toJSON: refuse }) as object, { model: 'm' }),
+    'config',
+    /cannot be read: no; /,
+  ],
+])('an engine config with %s - is a fault in one line', (_name, config, field, detail) => {
+  const fault = engineConfigFault(config as EngineConfig)
+  expect(fault).toEqual({ field, detail: expect.stringMatching(detail) as string })
+  expect(fault?.detail).not.toContain('\n')
+})
+
+it.each([
+  [-1, null],
+  [0, null],
+  [1, 'runtimeData'],
+])('an engine config of half a card and %i characters', (more, fault) => {
+  const frame = JSON.stringify({ model: 'm', builtBy: '' }).length
+  const config = { model: 'm', builtBy: 'x'.repeat(2 ** 19 - frame + more) } as EngineConfig
   expect(engineConfigFault(config)?.field ?? null).toBe(fault)
 })

@@ -2,6 +2,7 @@
  * Validates the configuration that an engine reports at its start. Frontends size queues and prompts by it, so a
  * worker with an implausible one is not registered.
  */
+import { messageOf } from '../base/index.ts'
 import { BLOCK_TOKENS_MAX, enginePaceFault, isModelName } from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
 import { payloadFault } from './plain-payload.ts'
@@ -36,15 +37,45 @@ const RANKS_MAX = 4096
 const START_RANK_MAX = 65_535
 
 interface ConfigFault {
-  readonly field: keyof EngineConfig
+  /** `config`: the whole. */
+  readonly field: string
   readonly detail: string
 }
 
-/** The first implausible field, or null. */
+/** The first implausible field, or null. Does not throw, whatever the engine has returned. */
 export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   if (typeof config !== 'object' || config === null) {
     return { field: 'model', detail: 'the engine config is not a record' }
   }
+  try {
+    return plainFault(config) ?? knownFieldFault(config) ?? cardFault(config)
+  } catch (thrown) {
+    return {
+      field: 'config',
+      detail: `the engine config cannot be read: ${messageOf(thrown)}; return a plain record`,
+    }
+  }
+}
+
+/** The whole config becomes a part of the card, which is sent as JSON: also fields that Baton does not know. */
+function plainFault(config: EngineConfig): ConfigFault | null {
+  for (const field of Object.keys(config)) {
+    const detail = unsendable(config as unknown as Readonly<Record<string, unknown>>, field)
+    if (detail !== null)
+      return { field, detail: `${detail}; it must be a value that JSON can have` }
+  }
+  return null
+}
+
+function unsendable(config: Readonly<Record<string, unknown>>, field: string): string | null {
+  try {
+    return payloadFault(config[field], field)
+  } catch (thrown) {
+    return `${field} cannot be read: ${messageOf(thrown)}`
+  }
+}
+
+function knownFieldFault(config: EngineConfig): ConfigFault | null {
   for (const field of ['model', 'servedModelName'] as const) {
     const value = config[field]
     if (!isModelName(value) && (field === 'model' || value !== undefined)) {
@@ -94,18 +125,14 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
       return { field, detail: `${field} is not a list of names` }
     }
   }
-  return runtimeDataFault(config)
+  const { runtimeData = {} } = config
+  if (typeof runtimeData !== 'object' || runtimeData === null || Array.isArray(runtimeData)) {
+    return { field: 'runtimeData', detail: 'runtimeData is not a record' }
+  }
+  return null
 }
 
-/** The whole config becomes a part of the card, which is sent as JSON. */
-function runtimeDataFault(config: EngineConfig): ConfigFault | null {
-  const { runtimeData = {} } = config
-  const isRecord = typeof runtimeData === 'object' && !Array.isArray(runtimeData)
-  const fault =
-    isRecord && runtimeData !== null
-      ? payloadFault(runtimeData, 'runtimeData')
-      : 'runtimeData is not a record'
-  if (fault !== null) return { field: 'runtimeData', detail: fault }
+function cardFault(config: EngineConfig): ConfigFault | null {
   const { length } = JSON.stringify(config)
   return length > CONFIG_CHARACTERS_MAX
     ? { field: 'runtimeData', detail: `the engine config has ${length} characters as JSON` }

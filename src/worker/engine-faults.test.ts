@@ -237,7 +237,8 @@ describe('Worker - an engine with an invalid configuration', () => {
     ['modelAliases', ['']],
     ['bootstrapPort', 70_000],
     ['dataParallelStartRank', -1],
-  ])('%s %j - is never registered, the engine is cleaned up', async (field, value) => {
+    ['fieldOfItsOwn', Symbol('x')],
+  ])('%s %s - is never registered, the engine is cleaned up', async (field, value) => {
     const scene = new Scene()
     const start = scene.engine.start.bind(scene.engine)
     scene.engine.start = async (workerId) => ({ ...(await start(workerId)), [field]: value })

@@ -233,6 +233,16 @@ describe('runConformance - other ways to break a rule', () => {
       life({ start: () => Promise.resolve({ model: 'm', contextLength: noText() }) }),
     ],
     [
+      'an unknown field of bigint in the config',
+      'config-invalid',
+      life({ start: () => Promise.resolve({ model: 'm', builtBy: 1n } as EngineConfig) }),
+    ],
+    [
+      'an unknown field with a circle in the config',
+      'config-invalid',
+      life({ start: () => Promise.resolve({ model: 'm', builtBy: circle } as EngineConfig) }),
+    ],
+    [
       'isQuiescent that promises',
       'quiescence-wrong',
       life({ isQuiescent: () => Promise.resolve(true) as never }),

@@ -9,7 +9,7 @@ export const CONFORMANCE_RULES = {
   'start-failed': '`start` must resolve.',
   'model-empty': 'The engine config must name a model.',
   'config-invalid':
-    'Numbers in the engine config must be positive integers, and names must not be empty.',
+    'Numbers in the engine config must be positive integers, names must not be empty, and every field must be a plain value.',
   'generate-failed': '`generate` must return a stream for a plain request and must not throw.',
   'no-chunks': 'A stream must have at least one item.',
   'stream-error': 'A plain request must not end with an error.',
