@@ -33,6 +33,7 @@ async function rulesBrokenBy({ make: build, options }: Broken): Promise<readonly
 const circle: Record<string, unknown> = {}
 circle['self'] = circle
 const hits = { name: 'hits_total', help: 'Hits', kind: 'counter', value: 1 }
+let scrapes = 0
 const metrics = (value: unknown): Broken => life({ metrics: () => value as never })
 const generates = (value: unknown): Broken => replaced(() => value as never)
 const next = (step: () => unknown): Broken =>
@@ -215,6 +216,47 @@ describe('runConformance - other ways to break a rule', () => {
     ['a metric with a circle', 'metrics-invalid', metrics([{ ...hits, labels: { a: circle } }])],
     ['a metric twice', 'metrics-invalid', metrics([hits, hits])],
     [
+      'a metric twice, with its labels in another order',
+      'metrics-invalid',
+      metrics([
+        { ...hits, labels: { tier: 'host', rank: '0' } },
+        { ...hits, labels: { rank: '0', tier: 'host' } },
+      ]),
+    ],
+    [
+      'a metric of two kinds',
+      'metrics-invalid',
+      metrics([
+        { ...hits, labels: { tier: 'host' } },
+        { ...hits, labels: { tier: 'disk' }, kind: 'gauge' },
+      ]),
+    ],
+    [
+      'a metric with other labels',
+      'metrics-invalid',
+      metrics([
+        { ...hits, labels: { tier: 'host' } },
+        { ...hits, labels: { rank: '0' } },
+      ]),
+    ],
+    [
+      'a metric with and without labels',
+      'metrics-invalid',
+      metrics([hits, { ...hits, labels: { tier: 'host' } }]),
+    ],
+    [
+      'a counter that decreases, with its labels in another order',
+      'counter-decreases',
+      life({
+        metrics: () => {
+          scrapes += 1
+          const names = ['a', 'b', 'c', 'a', 'b', 'c'].slice(scrapes % 3, (scrapes % 3) + 3)
+          const labels = Object.fromEntries(names.map((name) => [name, 'x']))
+          return [{ ...hits, value: 1000 - scrapes, labels }] as never
+        },
+      }),
+    ],
+    [
       'a health check request that is none',
       'health-check-failed',
       life({ healthCheckPayload: () => ({}) as never }),
@@ -263,6 +305,14 @@ describe('runConformance - other ways to break a rule', () => {
     ],
   ])('%s - %s', async (_name, rule, broken) => {
     expect(await rulesBrokenBy(broken)).toEqual([rule])
+  })
+
+  it('metrics of one name with the labels of one set, in any order - are valid', async () => {
+    const both = [
+      { ...hits, labels: { tier: 'host', rank: '0' } },
+      { ...hits, labels: { rank: '1', tier: 'host' } },
+    ]
+    expect(await rulesBrokenBy(metrics(both))).toEqual([])
   })
 
   it.each<[string, Broken]>([

@@ -46,7 +46,7 @@ export const CONFORMANCE_RULES = {
     '`kvBlocks` must pin whole blocks from the first one on, with one key per block, and return the bytes of pinned blocks; `release` must be idempotent.',
   'metrics-failed': '`metrics` must not throw.',
   'metrics-invalid':
-    '`metrics` must return a list of unique metrics, each with a valid name, help, kind and number; names of counters must end in `_total`.',
+    '`metrics` must return a list of unique metrics, each with a valid name, help, kind and number; metrics of one name must have one kind and the same label names; names of counters must end in `_total`.',
   'metrics-unstable': 'Two calls of `metrics` on an idle engine must return the same metrics.',
   'counter-decreases': 'A counter must never decrease.',
   'quiescence-wrong': '`isQuiescent` must return true, false or null.',

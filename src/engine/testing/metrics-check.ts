@@ -35,13 +35,30 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
 function invalidMetricOf(metrics: readonly EngineMetric[]): string | undefined {
   if (!Array.isArray(metrics)) return '`metrics` did not return a list'
   const seen = new Set<string>()
+  const forms = new Map<string, string>()
   for (const [index, metric] of (metrics as readonly EngineMetric[]).entries()) {
     if (!isEngineMetric(metric)) return `number ${index}`
-    const name = `${metric.name} ${JSON.stringify(metric.labels ?? {})}`
-    if (seen.has(name)) return `${name} twice`
-    seen.add(name)
+    const series = seriesOf(metric)
+    if (seen.has(series)) return `${series} twice`
+    seen.add(series)
+    const form = formOf(metric)
+    const first = forms.get(metric.name) ?? form
+    if (form !== first) return `${metric.name}: first ${first}, then ${form}`
+    forms.set(metric.name, form)
   }
   return undefined
+}
+
+/** A metric's identity for a scraper, to which the order of labels means nothing. */
+function seriesOf({ name, labels = {} }: EngineMetric): string {
+  const sorted = Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `${name} ${JSON.stringify(Object.fromEntries(sorted))}`
+}
+
+/** What all metrics of one name have in common. */
+function formOf({ kind, labels = {} }: EngineMetric): string {
+  const names = Object.keys(labels).toSorted()
+  return names.length === 0 ? kind : `${kind} by ${names.join(', ')}`
 }
 
 /** The first counter that decreased; the readings are from before, between and after requests, in order of time. */
@@ -51,10 +68,11 @@ function decreased([second, third, first]: readonly (readonly EngineMetric[])[])
   const seen = new Map<string, number>()
   for (const metric of [...(first ?? []), ...(second ?? []), ...(third ?? [])]) {
     if (metric.kind !== 'counter') continue
-    const name = `${metric.name} ${JSON.stringify(metric.labels ?? {})}`
-    const before = seen.get(name)
-    if (before !== undefined && metric.value < before) return `${name}: ${before}, ${metric.value}`
-    seen.set(name, metric.value)
+    const series = seriesOf(metric)
+    const before = seen.get(series)
+    if (before !== undefined && metric.value < before)
+      return `${series}: ${before}, ${metric.value}`
+    seen.set(series, metric.value)
   }
   return undefined
 }

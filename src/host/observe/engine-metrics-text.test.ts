@@ -57,6 +57,20 @@ describe('engineMetricsText', () => {
   it('a sample reported twice - the last one counts', () => {
     expect(engineMetricsText([hits, { ...hits, value: 4 }])).toMatch(/hits_total 4\n$/)
   })
+
+  it('a sample reported twice with its labels in another order - is one sample', () => {
+    const text = engineMetricsText(
+      [
+        { ...hits, labels: { tier: 'host', mode: 'own', rank: '0' } },
+        { ...hits, value: 4, labels: { rank: '0', mode: 'own', tier: 'host' } },
+      ],
+      { mode: 'agg' },
+    )
+    expect(text.split('\n').slice(2)).toEqual([
+      'baton_engine_hits_total{mode="agg",rank="0",tier="host"} 4',
+      '',
+    ])
+  })
 })
 
 describe('WorkerMetrics - metrics of the engine', () => {

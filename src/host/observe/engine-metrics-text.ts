@@ -39,7 +39,7 @@ function familyText(
   const [{ help, kind } = { help: '', kind: 'gauge' }] = family
   const samples = new Map<string, number>()
   for (const metric of family) {
-    samples.set(labelsText({ ...metric.labels, ...labels }), metric.value)
+    samples.set(labelsText({ ...sorted(metric.labels), ...labels }), metric.value)
   }
   const head =
     format === 'openmetrics'
@@ -50,6 +50,11 @@ function familyText(
     ...[...samples].map(([label, value]) => `${name}${label} ${numberText(value)}`),
     '',
   ].join('\n')
+}
+
+/** In one order: an engine may give the labels of a sample in another order at the next scrape, or twice in one. */
+function sorted(labels: EngineMetric['labels'] = {}): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(labels).toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
 function labelsText(labels: Readonly<Record<string, string>>): string {
