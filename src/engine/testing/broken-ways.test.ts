@@ -8,11 +8,9 @@ import type {
   PromptLogprobs,
   TokenLogprobs,
 } from '../../request/index.ts'
-import { VirtualClock } from '../../sim/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import type { GenerateContext } from '../generate-context.ts'
 import type { KvPin } from '../kv-block-source.ts'
-import { runConformance } from './run-conformance.ts'
 import {
   SoundEngine,
   chunks,
@@ -23,12 +21,7 @@ import {
   replaced,
 } from '../../../test/engine/sound-engine.ts'
 import type { Broken } from '../../../test/engine/sound-engine.ts'
-
-async function rulesBrokenBy({ make: build, options }: Broken): Promise<readonly string[]> {
-  const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })
-  const report = await clock.runUntil(runConformance(() => build(clock), { clock, ...options }))
-  return report.failures.map(({ rule }) => rule)
-}
+import { rulesBrokenBy } from '../../../test/engine/rules-broken.ts'
 
 const circle: Record<string, unknown> = {}
 circle['self'] = circle

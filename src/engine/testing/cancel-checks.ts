@@ -4,8 +4,10 @@
  */
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
-import { iteratorOf, thrownText } from './conformance-subject.ts'
-import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
+import type { ConformanceSubject } from './conformance-subject.ts'
+import { closeIterator, iteratorOf } from './stream-reader.ts'
+import type { StreamOutcome } from './stream-reader.ts'
+import { thrownText } from './thrown-text.ts'
 
 /** Before the stream is opened, and after it is opened but not read. */
 export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise<void> {
@@ -94,14 +96,12 @@ async function dropOne(subject: ConformanceSubject): Promise<boolean> {
     subject.report.fail('drop-not-released', 'after dropped streams a new one gets no item')
     return false
   }
-  const closing = iterator.return?.()
-  if (closing === undefined) return true
-  const closed = await subject.within(
-    closing.then(() => true),
-    subject.cancelDeadlineMs,
-  )
-  if (closed === true) return true
-  subject.report.fail('drop-not-observed', `not closed within ${subject.cancelDeadlineMs} ms`)
+  try {
+    if (await subject.within(closeIterator(iterator), subject.cancelDeadlineMs)) return true
+    subject.report.fail('drop-not-observed', `not closed within ${subject.cancelDeadlineMs} ms`)
+  } catch (thrown) {
+    subject.report.fail('drop-not-observed', `closing it gave ${thrownText(thrown)}`)
+  }
   return false
 }
 

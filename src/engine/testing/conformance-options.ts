@@ -3,6 +3,8 @@ import type { Clock } from '../../base/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
 import type { Engine } from '../engine.ts'
 
+export const DEADLINE_MS = 30_000
+
 /** Creates a new engine, not started, with each call. */
 export type EngineFactory = () => Engine | Promise<Engine>
 
@@ -22,7 +24,7 @@ export interface ConformanceOptions {
   readonly failingRequest?: GenerateRequest
   /** A stopped stream has to end within this time, in milliseconds. Default 2000. */
   readonly cancelDeadlineMs?: number
-  /** Deadline of everything else, in milliseconds. Default 30000. */
+  /** Deadline of everything else, in milliseconds: of a call, and of a whole stream of eight tokens. Default 30000. */
   readonly deadlineMs?: number
   /** Names of checks to skip, each with the reason. */
   readonly skip?: Readonly<Record<string, string>>

@@ -1,39 +1,28 @@
-/** The engine under test with everything that the checks need: requests, deadlines, and a thorough stream reader. */
-import { BatonError, isBatonError, workerIdOf } from '../../base/index.ts'
-import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
+/** The engine under test with everything that the checks need: requests, deadlines, streams that are read and judged. */
+import { isBatonError, workerIdOf } from '../../base/index.ts'
+import type { EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
 import { RequestContext } from '../generate-context.ts'
-import { shown } from '../shown.ts'
-import { brokenStreamRule, StreamValidator } from '../validate-stream.ts'
-import type { StreamRule } from '../validate-stream.ts'
+import { DEADLINE_MS } from './conformance-options.ts'
 import type { ConformanceOptions } from './conformance-options.ts'
 import type { ReportBuilder } from './conformance-report.ts'
+import { iteratorOf, StreamReader, TOKENS_MAX } from './stream-reader.ts'
+import type { StreamOutcome } from './stream-reader.ts'
+import { thrownText } from './thrown-text.ts'
+import { within } from './within.ts'
 
 export const WORKER_ID = workerIdOf(1)
-
-/** How a stream ended: with a terminal chunk, an error, without either, not within the deadline, or with a violation. */
-export interface StreamOutcome {
-  readonly end: 'finish' | 'error' | 'missing' | 'deadline' | 'broken'
-  readonly chunks: readonly Chunk[]
-  readonly error?: unknown
-  readonly brokenRule?: StreamRule
-  /** The iterator was not `done` after the terminal item. */
-  readonly notClosed?: boolean
-}
 
 interface ReadOptions {
   readonly context?: RequestContext
   /** Called when the stream is open, before its first item is requested. */
   readonly onOpened?: () => void
+  /** Of the whole stream. */
   readonly deadlineMs?: number
   /** Called after each item, with the number of items so far. */
   readonly onItem?: (count: number) => void
 }
-
-const EXPIRED = Symbol('expired')
-/** Stands for an iterator that resolves with undefined. */
-const NO_ITEM = { done: false, value: undefined } as unknown as IteratorResult<EngineChunk>
 
 export class ConformanceSubject {
   readonly engine: Engine
@@ -49,7 +38,7 @@ export class ConformanceSubject {
   }
 
   get deadlineMs(): number {
-    return this.options.deadlineMs ?? 30_000
+    return this.options.deadlineMs ?? DEADLINE_MS
   }
 
   get cancelDeadlineMs(): number {
@@ -63,7 +52,7 @@ export class ConformanceSubject {
   /** The longest output that the context allows, at most 10,000 tokens. */
   get longOutput(): number {
     const available = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
-    return Math.max(1, Math.min(10_000, available))
+    return Math.max(1, Math.min(TOKENS_MAX, available))
   }
 
   request(maxTokens: number, change: Partial<GenerateRequest> = {}): GenerateRequest {
@@ -88,15 +77,7 @@ export class ConformanceSubject {
 
   /** The value, or undefined if the deadline passed first. */
   async within<T>(promise: Promise<T>, deadlineMs = this.deadlineMs): Promise<T | undefined> {
-    const { clock } = this.options
-    if (clock === undefined) return promise
-    const expired = new Promise<typeof EXPIRED>((resolve) => {
-      const timer = clock.after(deadlineMs, () => resolve(EXPIRED))
-      const cancel = (): void => timer.cancel()
-      promise.then(cancel, cancel)
-    })
-    const result = await Promise.race([promise, expired])
-    return result === EXPIRED ? undefined : result
+    return within(this.options.clock, deadlineMs, promise)
   }
 
   /** Resolves with true, or with the reason why not. */
@@ -109,84 +90,19 @@ export class ConformanceSubject {
     }
   }
 
-  /** Reads a stream to its end, and tries one item beyond the terminal one. */
+  /** Reads a stream to its end. */
   async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
+    const { onItem, onOpened, deadlineMs = this.deadlineMs } = options
     const context = options.context ?? new RequestContext(request.requestId)
-    const chunks: Chunk[] = []
     let iterator: AsyncIterator<EngineChunk>
     try {
       iterator = iteratorOf(this.engine.generate(request, context))
     } catch (error) {
-      return { end: 'error', chunks, error }
+      return { end: 'error', chunks: [], error }
     }
-    options.onOpened?.()
-    const outcome = await this.#readItems(iterator, request, context, chunks, options)
-    const closed = outcome.end === 'deadline' ? undefined : iterator.return?.()
-    if (closed !== undefined) await this.within(closed.then(() => true)).catch(() => false)
-    return outcome
-  }
-
-  async #readItems(
-    iterator: AsyncIterator<EngineChunk>,
-    request: GenerateRequest,
-    context: RequestContext,
-    chunks: Chunk[],
-    { deadlineMs, onItem }: ReadOptions,
-  ): Promise<StreamOutcome> {
-    const validator = new StreamValidator({ request, context })
-    try {
-      for (;;) {
-        validator.pull()
-        const item = await this.#next(iterator, validator, deadlineMs)
-        if (item === undefined)
-          return { end: 'deadline', chunks, ...(validator.hasEnded ? { notClosed: true } : {}) }
-        if (item.done === true) {
-          validator.end()
-          return { end: 'finish', chunks }
-        }
-        chunks.push(validator.chunk(item.value))
-        onItem?.(chunks.length)
-      }
-    } catch (error) {
-      const brokenRule = brokenStreamRule(error)
-      if (brokenRule === null)
-        return await this.#afterError(iterator, { end: 'error', chunks, error })
-      return {
-        end: brokenRule === 'missing-terminal' ? 'missing' : 'broken',
-        chunks,
-        error,
-        brokenRule,
-      }
-    }
-  }
-
-  /** An error is terminal, too: the iterator must be done now. */
-  async #afterError(
-    iterator: AsyncIterator<EngineChunk>,
-    outcome: StreamOutcome,
-  ): Promise<StreamOutcome> {
-    const ended = { done: true, value: undefined } as const
-    const next = await this.within((async () => await iterator.next())().catch(() => ended))
-    if (next === undefined) return { ...outcome, notClosed: true }
-    if (next.done === true) return outcome
-    const brokenRule = 'item-after-terminal'
-    return { ...outcome, end: 'broken', brokenRule, error: new Error('an item after an error') }
-  }
-
-  async #next(
-    iterator: AsyncIterator<EngineChunk>,
-    validator: StreamValidator,
-    deadlineMs: number | undefined,
-  ): Promise<IteratorResult<EngineChunk> | undefined> {
-    try {
-      // Wrapped in a record, because an iterator may resolve with undefined.
-      const asked = (async () => ({ item: await iterator.next() }))()
-      const answered = await this.within(asked, deadlineMs)
-      return answered === undefined ? undefined : (answered.item ?? NO_ITEM)
-    } catch (thrown) {
-      // An error after the terminal item is an item too many; any other error is passed on.
-      throw validator.hasEnded ? validator.failure(thrown) : thrown
-    }
+    onOpened?.()
+    const { clock } = this.options
+    return new StreamReader(iterator, { request, context, clock, deadlineMs, onItem }).read()
   }
 
   /** Reports what is wrong with a stream that was not stopped; returns true if nothing is. */
@@ -197,9 +113,10 @@ export class ConformanceSubject {
     else if (brokenRule !== undefined) this.report.fail(brokenRule, thrownText(error))
     else if (notClosed === true)
       this.report.fail('stream-not-closed', 'the iterator waits after the terminal item')
-    else if (end === 'deadline')
-      this.report.fail('response-timeout', `nothing within ${this.deadlineMs} ms`)
-    else if (end === 'error') {
+    else if (end === 'deadline') {
+      const seen = chunks.length === 0 ? 'nothing' : `${chunks.length} items and no end`
+      this.report.fail('response-timeout', `${seen} within ${this.deadlineMs} ms`)
+    } else if (end === 'error') {
       if (isBatonError(error))
         this.report.fail(
           chunks.length === 0 ? 'generate-failed' : 'stream-error',
@@ -213,21 +130,5 @@ export class ConformanceSubject {
   judgeError(error: unknown): void {
     if (isBatonError(error)) return
     this.report.fail('error-untyped', `thrown was ${thrownText(error)}`)
-  }
-}
-
-/** Throws a typed error for a value that is not a stream. */
-export function iteratorOf(stream: AsyncIterable<EngineChunk>): AsyncIterator<EngineChunk> {
-  const isStream = typeof (stream as Partial<typeof stream> | undefined)?.[Symbol.asyncIterator]
-  if (isStream === 'function') return stream[Symbol.asyncIterator]()
-  throw new BatonError('backend.contract_violation', '`generate` returned no async iterable')
-}
-
-/** For the report of the kit: with the kind of the error. */
-export function thrownText(thrown: unknown): string {
-  try {
-    return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown)
-  } catch {
-    return `an unreadable ${typeof thrown}`
   }
 }

@@ -1,8 +1,8 @@
 /** Requests the same embedding twice from an engine that announces embeddings. */
 import { embeddingOf } from '../embedding-of.ts'
 import { RequestContext } from '../generate-context.ts'
-import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { thrownText } from './thrown-text.ts'
 
 export async function checkEmbeddings(subject: ConformanceSubject): Promise<void> {
   const { config, engine, report } = subject

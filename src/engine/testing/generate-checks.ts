@@ -1,8 +1,8 @@
 /** Checks of plain requests: a single one, eight concurrent ones, one with a seed, and those that must be refused. */
 import type { GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
-import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { thrownText } from './thrown-text.ts'
 
 export async function checkSingle(subject: ConformanceSubject): Promise<void> {
   const outcome = await subject.read(subject.request(8))
@@ -70,8 +70,10 @@ export async function checkHealth(subject: ConformanceSubject): Promise<void> {
   }
   try {
     const { end, error } = await subject.read(request)
-    if (end !== 'finish')
-      subject.report.fail('health-check-failed', error === undefined ? end : thrownText(error))
+    if (end === 'finish') return
+    const why = error === undefined ? end : thrownText(error)
+    const hint = request.stop.maxTokens === undefined ? ' (the request has no `maxTokens`)' : ''
+    subject.report.fail('health-check-failed', why + hint)
   } catch (error) {
     // The payload is not even a request.
     subject.report.fail('health-check-failed', thrownText(error))

@@ -1,8 +1,8 @@
 /** Pins the KV blocks of a prompt and reads them, as a worker does for a hand-over. */
 import { checkedBlocks, kvPinFault } from '../kv-block-faults.ts'
 import type { KvBlockSource } from '../kv-block-source.ts'
-import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { thrownText } from './thrown-text.ts'
 
 export async function checkKvBlocks(subject: ConformanceSubject): Promise<void> {
   const { engine, report } = subject

@@ -5,8 +5,9 @@
 import { engineConfigFault } from '../config-fault.ts'
 import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
-import { thrownText, WORKER_ID } from './conformance-subject.ts'
+import { WORKER_ID } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { thrownText } from './thrown-text.ts'
 
 /** False: nothing else can be checked. */
 export async function checkStart(subject: ConformanceSubject): Promise<boolean> {
@@ -90,6 +91,8 @@ export async function checkCleanup(subject: ConformanceSubject): Promise<void> {
   const live = Promise.all(
     [0, 1].map(() =>
       subject.read(subject.request(subject.longOutput), {
+        // Longer than all that this check waits for.
+        deadlineMs: 3 * subject.deadlineMs + subject.cancelDeadlineMs,
         onItem: (count) => (count === 1 ? onStarted() : undefined),
       }),
     ),

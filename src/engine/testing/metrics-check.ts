@@ -1,8 +1,8 @@
 /** Reads the metrics of an engine several times, as scrapes would, and validates them. */
 import { isEngineMetric } from '../engine-metric.ts'
 import type { EngineMetric } from '../engine-metric.ts'
-import { thrownText } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { thrownText } from './thrown-text.ts'
 
 export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
   const { engine, report } = subject
@@ -20,7 +20,7 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
     report.fail('metrics-failed', thrownText(error))
     return
   }
-  const invalidMetric = readings.map(invalidMetricOf).find((found) => found !== undefined)
+  const invalidMetric = readings.map(invalidIn).find((found) => found !== undefined)
   if (invalidMetric !== undefined) {
     report.fail('metrics-invalid', invalidMetric)
     return
@@ -29,6 +29,14 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
   if (first !== second) report.fail('metrics-unstable', `first ${first}, then ${second}`)
   const lower = decreased(readings)
   if (lower !== undefined) report.fail('counter-decreases', lower)
+}
+
+function invalidIn(metrics: readonly EngineMetric[]): string | undefined {
+  try {
+    return invalidMetricOf(metrics)
+  } catch (thrown) {
+    return `a metric cannot be read: ${thrownText(thrown)}`
+  }
 }
 
 /** The first invalid metric of a reading. */

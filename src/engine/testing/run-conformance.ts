@@ -11,10 +11,12 @@ import {
   checkStopBeforeFirst,
   checkStopInMiddle,
 } from './cancel-checks.ts'
+import { DEADLINE_MS } from './conformance-options.ts'
 import type { ConformanceOptions, EngineFactory } from './conformance-options.ts'
 import { ReportBuilder } from './conformance-report.ts'
 import type { ConformanceReport } from './conformance-report.ts'
-import { ConformanceSubject, thrownText } from './conformance-subject.ts'
+import type { ConformanceRule } from './conformance-rules.ts'
+import { ConformanceSubject } from './conformance-subject.ts'
 import { checkEmbeddings } from './embedding-check.ts'
 import {
   checkBeforeStart,
@@ -38,42 +40,56 @@ import { checkMetrics } from './metrics-check.ts'
 import { checkMixed } from './mixed-check.ts'
 import { ObserverCheck } from './observer-checks.ts'
 import { StrayErrors } from './stray-errors.ts'
+import { thrownText } from './thrown-text.ts'
+import { within } from './within.ts'
 import type { Engine } from '../engine.ts'
+import { shown } from '../shown.ts'
 
-type Check = readonly [
-  name: string,
-  run: (subject: ConformanceSubject) => Promise<void>,
+interface Check {
+  readonly name: string
+  readonly run: (subject: ConformanceSubject) => Promise<void>
   /** Checks whose fault this check would find again under another name. */
-  needs?: readonly string[],
-]
+  readonly needs?: readonly string[]
+  /** The rule that is broken if the check itself throws, for example at a getter of the engine. Default `stream-error`. */
+  readonly rule?: ConformanceRule
+}
 
 /** In this order; `skip` of the options names them. */
 const CHECKS: readonly Check[] = [
-  ['observe', checkObserve],
-  ['single', checkSingle],
-  ['concurrent', checkConcurrent, ['single']],
-  ['mixed', checkMixed, ['concurrent']],
-  ['logprobs', checkLogprobs, ['single']],
-  ['seed', checkSeed, ['single']],
-  ['embeddings', checkEmbeddings],
-  ['errors', checkErrors, ['single']],
-  ['health', checkHealth, ['single']],
-  ['kv-blocks', checkKvBlocks, ['single']],
-  ['metrics', checkMetrics, ['single']],
-  ['stop-before-first', checkStopBeforeFirst, ['single']],
-  ['stop-in-middle', checkStopInMiddle, ['stop-before-first']],
-  ['concurrent-stop', checkConcurrentStop, ['concurrent', 'stop-in-middle']],
-  ['drop', checkDrop, ['concurrent-stop']],
-  ['abort', checkAbort, ['single']],
-  ['held', checkHeld],
-  ['quiescence', checkQuiescence],
-  ['drain', checkDrain],
-  ['cleanup', checkCleanup, ['drop']],
+  { name: 'observe', run: checkObserve, rule: 'observe-failed' },
+  { name: 'single', run: checkSingle },
+  { name: 'concurrent', run: checkConcurrent, needs: ['single'] },
+  { name: 'mixed', run: checkMixed, needs: ['concurrent'] },
+  { name: 'logprobs', run: checkLogprobs, needs: ['single'] },
+  { name: 'seed', run: checkSeed, needs: ['single'] },
+  { name: 'embeddings', run: checkEmbeddings, rule: 'embedding-wrong' },
+  { name: 'errors', run: checkErrors, needs: ['single'] },
+  { name: 'health', run: checkHealth, needs: ['single'], rule: 'health-check-failed' },
+  { name: 'kv-blocks', run: checkKvBlocks, needs: ['single'], rule: 'kv-blocks-invalid' },
+  { name: 'metrics', run: checkMetrics, needs: ['single'], rule: 'metrics-failed' },
+  { name: 'stop-before-first', run: checkStopBeforeFirst, needs: ['single'] },
+  { name: 'stop-in-middle', run: checkStopInMiddle, needs: ['stop-before-first'] },
+  {
+    name: 'concurrent-stop',
+    run: checkConcurrentStop,
+    needs: ['concurrent', 'stop-in-middle'],
+  },
+  { name: 'drop', run: checkDrop, needs: ['concurrent-stop'] },
+  { name: 'abort', run: checkAbort, needs: ['single'], rule: 'abort-failed' },
+  { name: 'held', run: checkHeld, rule: 'kv-event-malformed' },
+  { name: 'quiescence', run: checkQuiescence, rule: 'quiescence-wrong' },
+  { name: 'drain', run: checkDrain, rule: 'drain-failed' },
+  { name: 'cleanup', run: checkCleanup, needs: ['drop'], rule: 'cleanup-failed' },
 ]
 
 const CHECKS_WITHOUT_START: readonly Check[] = [
-  ['before-start', checkBeforeStart, ['single', 'drop']],
-  ['cleanup-without-start', checkCleanupWithoutStart, ['cleanup']],
+  { name: 'before-start', run: checkBeforeStart, needs: ['single', 'drop'] },
+  {
+    name: 'cleanup-without-start',
+    run: checkCleanupWithoutStart,
+    needs: ['cleanup'],
+    rule: 'cleanup-without-start-failed',
+  },
 ]
 
 const LATE_MS = 20
@@ -102,24 +118,33 @@ async function runAll(
   report: ReportBuilder,
 ): Promise<void> {
   report.check('start')
-  const engine = await made(factory, report)
+  const engine = await made(factory, options, report)
   if (engine === null) return
   const subject = new ConformanceSubject(engine, options, report)
   if (await checkStart(subject)) await runChecks(CHECKS, subject)
   // Even an engine that failed to start must be able to clean up.
   else await checkCleanupWithoutStart(subject, 'cleanup-failed')
-  const second = await made(factory, report)
+  const second = await made(factory, options, report)
   if (second === null) return
   await runChecks(CHECKS_WITHOUT_START, new ConformanceSubject(second, options, report))
 }
 
-async function made(factory: EngineFactory, report: ReportBuilder): Promise<Engine | null> {
+async function made(
+  factory: EngineFactory,
+  { clock, deadlineMs = DEADLINE_MS }: ConformanceOptions,
+  report: ReportBuilder,
+): Promise<Engine | null> {
   try {
-    return await factory()
+    const making = (async () => ({ engine: await factory() }))()
+    const answered = await within(clock, deadlineMs, making)
+    if (answered === undefined)
+      report.fail('start-failed', `no engine was made within ${deadlineMs} ms`)
+    else if (typeof answered.engine === 'object' && answered.engine !== null) return answered.engine
+    else report.fail('start-failed', `the factory made ${shown(answered.engine)}, not an engine`)
   } catch (error) {
     report.fail('start-failed', `no engine was made: ${thrownText(error)}`)
-    return null
   }
+  return null
 }
 
 async function checkHeld(subject: ConformanceSubject): Promise<void> {
@@ -143,9 +168,18 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
   try {
     const check = new ObserverCheck(subject.report, () => subject.config)
     // Destructured in some engines, so the methods must not depend on `this`.
+    // What it reports may not even be readable, which must not throw into the engine.
+    const guarded = (rule: ConformanceRule, judge: () => void): void => {
+      try {
+        judge()
+      } catch (error) {
+        subject.report.fail(rule, thrownText(error), 'observe')
+      }
+    }
     subject.engine.observe?.({
-      kvEvents: (dpRank, events) => check.kvEvents(dpRank, events),
-      load: (report) => check.load(report),
+      kvEvents: (dpRank, events) =>
+        guarded('kv-event-malformed', () => check.kvEvents(dpRank, events)),
+      load: (report) => guarded('load-report-invalid', () => check.load(report)),
     })
   } catch (error) {
     subject.report.fail('observe-failed', thrownText(error))
@@ -153,7 +187,7 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
 }
 
 async function runChecks(checks: readonly Check[], subject: ConformanceSubject): Promise<void> {
-  for (const [name, run, needs = []] of checks) {
+  for (const { name, run, needs = [], rule = 'stream-error' } of checks) {
     const broken = needs.find((other) => subject.report.hasFailed(other))
     if (broken !== undefined) subject.report.giveUp(name)
     const reason =
@@ -167,7 +201,7 @@ async function runChecks(checks: readonly Check[], subject: ConformanceSubject):
     try {
       await run(subject)
     } catch (error) {
-      subject.report.fail('stream-error', `in check '${name}': ${thrownText(error)}`)
+      subject.report.fail(rule, `in check '${name}': ${thrownText(error)}`)
     }
   }
 }
