@@ -9,7 +9,7 @@
  */
 import type { KvEvent, KvEventBatch, KvTier, LoadReport } from '../kv/index.ts'
 import type { FrameWriter } from './frame-writer.ts'
-import { PayloadReader, bytesOfU32s } from './payload-reader.ts'
+import { PayloadReader } from './payload-reader.ts'
 import { protocolError } from './protocol-error.ts'
 import { TAG } from './tag.ts'
 
@@ -38,7 +38,7 @@ function encodeKvEvent(writer: FrameWriter, event: KvEvent): void {
     .u8(0)
   if (parent !== null) writer.u32(parent[0]).u32(parent[1])
   writer.u32(event.hashes.length / 2).u32(localHashes.length / 2)
-  writer.bytes(bytesOfU32s(event.hashes)).bytes(bytesOfU32s(localHashes))
+  writer.u32s(event.hashes).u32s(localHashes)
 }
 
 export function decodeKvEvents(bytes: Uint8Array, start: number, end: number): KvEventBatch {

@@ -6,6 +6,7 @@
  * longer changes (a prompt) is not copied.
  */
 import { joinedBytes } from '../base/index.ts'
+import { SHORT_WORDS, bytesOfU32s } from './payload-reader.ts'
 
 const SLAB_BYTES = 64 * 1024
 /** Shorter data is copied, because a separate write would cost more. */
@@ -87,6 +88,17 @@ export class FrameWriter {
     this.#reserve(value.length)
     this.#slab.set(value, this.#end)
     this.#end += value.length
+    return this
+  }
+
+  u32s(values: Uint32Array): this {
+    // `buffer` of a short array is expensive: V8 has to move its elements out of the heap first.
+    if (values.length > SHORT_WORDS) return this.bytes(bytesOfU32s(values))
+    this.#reserve(4 * values.length)
+    for (let i = 0; i < values.length; i++) {
+      this.#view.setUint32(this.#end, values[i] as number, true)
+      this.#end += 4
+    }
     return this
   }
 
