@@ -60,4 +60,21 @@ describe('KvRouter: a snapshot after rejected events', () => {
     expect(kvSnapshotsAsked).toBeGreaterThan(5)
     expect(kvSnapshotsAsked).toBeLessThan(20)
   })
+
+  it('a large snapshot, of which the last part is rejected after seconds - is asked for ever more rarely', () => {
+    const { router, clock } = buildPool()
+    const worker = workerIdOf(1)
+    router.workerJoined(card(1))
+    let sequence = 0
+    const tell = (...events: KvEvent[]): boolean => {
+      router.kvEvents(worker, { sequence: (sequence += 1), dpRank: 0, events })
+      return router.wantsKvSnapshot(worker, 0)
+    }
+    for (let seconds = 0; seconds < 600; seconds += 6) {
+      const isAsked = tell(refused)
+      clock.advance(6_000)
+      if (isAsked) tell({ kind: 'cleared' })
+    }
+    expect(router.status().kvSnapshotsAsked).toBeLessThan(20)
+  })
 })

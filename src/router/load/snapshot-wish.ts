@@ -8,6 +8,8 @@ import type { KvEventBatch } from '../../kv/index.ts'
 
 const WAIT_MS_MIN = 1000
 const WAIT_MS_MAX = 60_000
+/** A large snapshot takes seconds, and its last blocks may be the ones that are rejected. */
+const QUIET_MS_MIN = 10_000
 
 /** State of one rank; changed in place. */
 export interface SnapshotWish {
@@ -41,7 +43,8 @@ export function isSnapshotDue(row: SnapshotWish, nowMs: number): boolean {
   const { snapshotWantedMs: wantedMs, snapshotAfterMs, snapshotWaitMs } = row
   if (wantedMs === null || nowMs < snapshotAfterMs) return false
   // Not by the present time: a rank with few events would be asked for useless snapshots without end.
-  const wasQuiet = wantedMs >= snapshotAfterMs + snapshotWaitMs
+  const quietMs = Math.max(QUIET_MS_MIN, snapshotWaitMs)
+  const wasQuiet = snapshotWaitMs === 0 || wantedMs >= snapshotAfterMs + quietMs
   const waitMs = wasQuiet ? WAIT_MS_MIN : Math.min(WAIT_MS_MAX, 2 * snapshotWaitMs)
   row.snapshotWantedMs = null
   row.snapshotWaitMs = waitMs
