@@ -7,6 +7,7 @@
  */
 import type { BatonError } from '../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { KvSnapshot } from './kv-snapshot.ts'
 import type {
   Chunk,
   GenerateRequest,
@@ -47,11 +48,8 @@ export interface ServedRequest extends RequestHandle {
 export interface WorkerHandler {
   /** Never throws. `cancel` is called when the frontend asks for it, `drop` when its connection is lost. */
   serve(request: GenerateRequest, reply: ReplyPort): ServedRequest
-  /**
-   * The full state of the KV cache, for a subscriber that joined late or missed events: one batch per rank that
-   * begins with `cleared` and has the number of the last published batch.
-   */
-  kvSnapshot?(): readonly KvEventBatch[]
+  /** The full state of the KV cache, for a subscriber that joined late or missed events. */
+  kvSnapshot?(): KvSnapshot
   /** A frontend reports that an offer of this worker will not be fetched. Unknown ids are ignored. */
   releaseKv?(offerId: string): void
   /** The frontend that was given this offer is gone and cannot report any more. Unknown ids are ignored. */

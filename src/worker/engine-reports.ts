@@ -8,9 +8,9 @@
 import { BatonError } from '../base/index.ts'
 import { kvEventFault, loadReportFault, ownReport, rankFault } from '../engine/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
-import type { KvEvent, KvEventBatch, LoadReport } from '../kv/index.ts'
-import type { WorkerUplink } from '../wire/index.ts'
-import { KvEventPublisher } from './kv-event-publisher.ts'
+import type { KvEvent, LoadReport } from '../kv/index.ts'
+import type { KvSnapshot, WorkerUplink } from '../wire/index.ts'
+import { KvEventPublisher } from './kv-events/kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
 
 /** Maximum number of distinct faults that are reported. */
@@ -109,7 +109,7 @@ export class EngineReports {
     this.#onFault(new BatonError('backend.contract_violation', text))
   }
 
-  snapshot(): readonly KvEventBatch[] {
+  snapshot(): KvSnapshot {
     return this.#kvEvents.snapshot()
   }
 

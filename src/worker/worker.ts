@@ -9,9 +9,9 @@
  */
 import { assert, BatonError, InFlightSet, withDeadline } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
-import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { LoadReport } from '../kv/index.ts'
 import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
-import type { ReplyPort, ServedRequest, WorkerHandler } from '../wire/index.ts'
+import type { KvSnapshot, ReplyPort, ServedRequest, WorkerHandler } from '../wire/index.ts'
 import { Admission } from './admission.ts'
 import { EngineAbsence } from './engine-absence.ts'
 import { EngineLife } from './engine-life.ts'
@@ -147,7 +147,7 @@ export class Worker implements WorkerHandler {
     this.#handOff.frontendLost(offerId)
   }
 
-  kvSnapshot(): readonly KvEventBatch[] {
+  kvSnapshot(): KvSnapshot {
     return this.#reports.snapshot()
   }
 

@@ -48,13 +48,17 @@ export class BareFrontend {
   isClosed = false
   turn = 0
 
-  constructor(server: { host: string; port: number }, windowItems = 1_000_000) {
+  constructor(
+    server: { host: string; port: number },
+    windowItems = 1_000_000,
+    capabilities: readonly string[] = [],
+  ) {
     const handshake = new Handshake({
       side: 'initiator',
       self: {
         role: 'frontend',
         software: '',
-        capabilities: [],
+        capabilities,
         limits: { streamWindowItems: windowItems },
       },
       nonce: new Uint8Array(16),

@@ -3,6 +3,7 @@
  */
 import { afterEach, describe, expect, it } from 'vitest'
 
+import { listedSnapshot } from '../../../test/network/listed-snapshot.ts'
 import { until } from '../../../test/until.ts'
 import { randomInt, seededRandom, workerIdOf } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -233,7 +234,7 @@ describe('KV events - routers that have missed some', () => {
     })
     plane.addWorker(full.workerId, {
       serve: () => ({ cancel: () => undefined }),
-      kvSnapshot: () => [snapshot],
+      kvSnapshot: () => listedSnapshot(snapshot),
     })
     router.workerJoined(full)
     expect(knownBy(router, full, 1)[0]?.[0]).toBe(0)

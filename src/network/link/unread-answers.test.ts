@@ -6,6 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { WORKER, countingHandler } from '../../testing/request-plane-kit.ts'
 import { FrameDecoder, FrameWriter, TAG, batonLimits, encodeHello } from '../../wire/index.ts'
 import type { WorkerHandler } from '../../wire/index.ts'
+import { listedSnapshot } from '../../../test/network/listed-snapshot.ts'
 import { until } from '../../../test/until.ts'
 import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
@@ -128,10 +129,10 @@ describe('a frontend that sends and does not read', () => {
     'a thousand questions for %s in one piece - are answered once or twice',
     async (_, ask, tag) => {
       let made = 0
-      const batch = { dpRank: 0, sequence: 1, events: [] }
+      const batch = { dpRank: 0, sequence: 1, events: [{ kind: 'cleared' as const }] }
       const { socket, tags } = await frontend({
         ...countingHandler,
-        kvSnapshot: () => [{ ...batch, sequence: ++made }],
+        kvSnapshot: () => listedSnapshot({ ...batch, sequence: ++made }),
         memberCard: () => null,
       })
       tags.length = 0

@@ -15,6 +15,7 @@ import {
   FrameWriter,
   Handshake,
   NONCE_BYTES,
+  PayloadReader,
   SKIPPABLE,
   STRANGER_BYTES_MAX,
   SummedOutput,
@@ -71,8 +72,11 @@ export interface WireSocketHandler extends FrameHandler {
   onDrain?(): void
   /**
    * The peer has read everything written before a PING, and everything that it wrote before its answer was received.
+   * `sentAtMs`: what `ping` returned.
    */
-  onPong?(): void
+  onPong?(sentAtMs: number): void
+  /** True: a PING is answered later, by `answerPing`. */
+  holdsPing?(): boolean
   onClosed(reason: BatonError): void
 }
 
@@ -97,6 +101,8 @@ export class WireSocket {
   #pulsedAtMs = performance.now()
   #pingedAtMs = performance.now()
   #goodbye: BatonError | null = null
+  /** Of the newest PING that is not answered yet; its answer is also one to those before it. */
+  #heldPing: Uint8Array | null = null
   #heardSome = false
   /** Bytes received before the end of the handshake. */
   #strangerBytes = 0
@@ -238,10 +244,7 @@ export class WireSocket {
   }
 
   #onDrain(): void {
-    if (this.#socket.isPaused()) {
-      this.#heardAtMs = performance.now()
-      this.#socket.resume()
-    }
+    if (this.#isAcceptor) this.resumeReading()
     this.#handler.onDrain?.()
   }
 
@@ -277,11 +280,11 @@ export class WireSocket {
       this.#handler.onReady(this.#handshake.peer)
     } else if (tag === TAG.PING) {
       if (!this.#isAcceptor && this.#leavesUnread) return
-      this.#beforeFlush()
-      this.writer.begin(TAG.PONG).bytes(bytes.subarray(start, end)).end()
-      this.flushSoon()
+      this.#heldPing = new Uint8Array(bytes.subarray(start, end))
+      if (this.#handler.holdsPing?.() !== true) this.answerPing()
     } else if (tag === TAG.PONG) {
-      this.#handler.onPong?.()
+      const isOurs = end - start === 8
+      this.#handler.onPong?.(isOurs ? new PayloadReader(bytes, start, end).f64() : NaN)
     } else {
       this.#handler.onFrame(tag, bytes, start, end)
     }
@@ -330,11 +333,34 @@ export class WireSocket {
     return this.#heardAtMs
   }
 
-  /** Sent with the next flush. */
-  ping(): void {
+  /** Sent with the next flush. Returns the time in it. */
+  ping(): number {
+    const nowMs = performance.now()
     this.#beforeFlush()
-    this.writer.begin(TAG.PING).f64(performance.now()).end()
+    this.writer.begin(TAG.PING).f64(nowMs).end()
     this.flushSoon()
+    return nowMs
+  }
+
+  /** Answers the PING that was held back, if there is one. */
+  answerPing(): void {
+    const payload = this.#heldPing
+    if (payload === null || this.#isClosed) return
+    this.#heldPing = null
+    this.#beforeFlush()
+    this.writer.begin(TAG.PONG).bytes(payload).end()
+    this.flushSoon()
+  }
+
+  /** For a side that has connected; an accepted peer is paused if it does not read. */
+  pauseReading(): void {
+    this.#socket.pause()
+  }
+
+  resumeReading(): void {
+    if (this.#isClosed || !this.#socket.isPaused()) return
+    this.#heardAtMs = performance.now()
+    this.#socket.resume()
   }
 
   #fail(reason: BatonError): void {

@@ -28,8 +28,10 @@ import {
   tagName,
 } from '../../wire/index.ts'
 import type { Hello, WorkerAnswers, WorkerHandler } from '../../wire/index.ts'
+import { KvEventFeed } from './kv-event-feed.ts'
 import { ReplyStream } from './reply-stream.ts'
 import type { StreamOutlet } from './reply-stream.ts'
+import type { SharedTurns } from '../link/shared-turns.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireSocketOptions } from '../link/wire-socket.ts'
 
@@ -52,6 +54,8 @@ export interface FrontendConnectionOptions {
   readonly streamsMax: number
   /** Above this many unsent bytes KV events are dropped and replaced by a snapshot later. */
   readonly unsentBytesMax: number
+  /** In which the snapshots for all frontends are written. */
+  readonly turns: SharedTurns
   readonly isDraining: () => boolean
   /** `wasReady`: the handshake was complete. */
   readonly onClosed: (reason: BatonError, wasReady: boolean) => void
@@ -60,15 +64,14 @@ export interface FrontendConnectionOptions {
 export class FrontendConnection implements StreamOutlet {
   readonly #options: FrontendConnectionOptions
   readonly #wire: WireSocket
+  readonly #kvEvents: KvEventFeed
   readonly #streams = new InFlightMap<number, ReplyStream>()
   #windowItems = WINDOW_ITEMS_DEFAULT
   #wantsEvents = false
-  #missedEvents = false
   #wantsPeers = false
   #wantsCards = false
-  /** A card or a snapshot is sent with the next flush, once however often it was asked for. */
+  /** The card is sent with the next flush, once however often it was asked for. */
   #isCardDue = false
-  #isSnapshotDue = false
   #isAnswering = false
   #wasReady = false
   #isTokensOpen = false
@@ -81,8 +84,18 @@ export class FrontendConnection implements StreamOutlet {
     this.#wire = new WireSocket(socket, options.socket, {
       onReady: (peer) => this.#onReady(peer),
       onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
-      onDrain: () => this.#onDrain(),
+      onDrain: () => this.#kvEvents.onDrain(),
+      onPong: (sentAtMs) => this.#kvEvents.onPong(sentAtMs),
+      holdsPing: () => this.#kvEvents.isBusy,
       onClosed: (reason) => this.#onClosed(reason),
+    })
+    const { handler, turns, unsentBytesMax } = options
+    this.#kvEvents = new KvEventFeed({
+      wire: this.#wire,
+      turns,
+      unsentBytesMax,
+      begin: handler.kvSnapshot?.bind(handler),
+      write: (batch) => this.#writeKvEvents(batch),
     })
     this.#wire.beforeFlush = () => this.#writeRest()
   }
@@ -140,11 +153,10 @@ export class FrontendConnection implements StreamOutlet {
   }
 
   sendKvEvents(batch: KvEventBatch): void {
-    if (!this.#wantsEvents || !this.isReady) return
-    if (this.#missedEvents || this.#wire.unsentBytes > this.#options.unsentBytesMax) {
-      this.#missedEvents = true
-      return
-    }
+    if (this.#wantsEvents && this.isReady) this.#kvEvents.send(batch)
+  }
+
+  #writeKvEvents(batch: KvEventBatch): void {
     this.#closeTokens()
     encodeKvEvents(this.#wire.writer, batch)
     this.#wire.flushSoon()
@@ -170,7 +182,6 @@ export class FrontendConnection implements StreamOutlet {
   #writeRest(): void {
     this.#closeTokens()
     if (this.#isCardDue) this.#writeCard()
-    if (this.#isSnapshotDue) this.#writeSnapshot()
     if (this.#loads.size === 0) return
     for (const report of this.#loads.values()) encodeLoad(this.#wire.writer, report)
     this.#loads.clear()
@@ -191,7 +202,7 @@ export class FrontendConnection implements StreamOutlet {
     this.#wantsEvents = peer.capabilities.includes('kv-events')
     this.#wantsPeers = peer.capabilities.includes('peers')
     this.#wantsCards = peer.capabilities.includes(CARD_NEWS)
-    this.#sendSnapshot()
+    if (this.#wantsEvents) this.#kvEvents.ask()
     for (const report of this.#options.handler.loadSnapshot?.() ?? []) this.sendLoad(report)
     if (this.#options.isDraining()) this.sendDraining()
   }
@@ -215,7 +226,7 @@ export class FrontendConnection implements StreamOutlet {
         this.#options.handler.releaseKv?.(decodeKvRelease(bytes, start, end).offerId)
         break
       case TAG.KV_SNAPSHOT:
-        this.#sendSnapshot()
+        if (this.#wantsEvents) this.#kvEvents.ask()
         break
       case TAG.CARD_ASK:
         this.#sendCard()
@@ -317,25 +328,8 @@ export class FrontendConnection implements StreamOutlet {
     return new BatonError('capacity.worker_overloaded', text, { data: { streamsMax } })
   }
 
-  #sendSnapshot(): void {
-    if (!this.#wantsEvents) return
-    this.#isSnapshotDue = true
-    this.#wire.flushSoon()
-  }
-
-  #writeSnapshot(): void {
-    this.#isSnapshotDue = false
-    this.#missedEvents = this.#wire.unsentBytes > this.#options.unsentBytesMax
-    if (this.#missedEvents) return
-    const batches = this.#options.handler.kvSnapshot?.() ?? []
-    for (const batch of batches) encodeKvEvents(this.#wire.writer, batch)
-  }
-
-  #onDrain(): void {
-    if (this.#missedEvents) this.#sendSnapshot()
-  }
-
   #onClosed(reason: BatonError): void {
+    this.#kvEvents.close()
     const streams = this.#streams.values()
     this.#streams.clear()
     for (const stream of streams) stream.drop()

@@ -10,6 +10,7 @@ import type {
   RequestHandle,
   RequestPlane,
 } from '../../request/index.ts'
+import { wholeKvSnapshot } from '../../wire/index.ts'
 import type { WorkerAnswers, WorkerHandler, WorkerUplink } from '../../wire/index.ts'
 import { LocalReply } from './local-reply.ts'
 import type { FleetReports } from './plane-reports.ts'
@@ -72,7 +73,8 @@ export class LocalRequestPlane implements RequestPlane {
   /** Sends the events with which a new connection starts, for a router that learns about the worker only now. */
   tellAll(workerId: WorkerId): void {
     const handler = this.#workers.get(workerId)?.handler
-    for (const batch of handler?.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
+    for (const batch of wholeKvSnapshot(handler?.kvSnapshot?.()))
+      this.#reports.onKvEvents?.(workerId, batch)
   }
 
   /** As if its process had died: running replies end with `transport.disconnected` and are dropped at the worker. */

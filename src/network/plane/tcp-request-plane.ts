@@ -15,6 +15,7 @@ import type {
 } from '../../request/index.ts'
 import type { FleetReports } from './plane-reports.ts'
 import { WorkerLink } from './worker-link.ts'
+import { SharedTurns } from '../link/shared-turns.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
 import type { WireTls } from '../link/wire-tls.ts'
 
@@ -47,6 +48,8 @@ const DEFAULTS = {
 
 export class TcpRequestPlane implements RequestPlane {
   readonly #options: TcpRequestPlaneOptions
+  /** In which the KV events of all workers are applied. */
+  readonly #turns = new SharedTurns()
   readonly #links = new Map<WorkerId, WorkerLink>()
   /** Connections to workers that have left or are refused now and still answer earlier requests. */
   readonly #retired = new Set<WorkerLink>()
@@ -159,6 +162,7 @@ export class TcpRequestPlane implements RequestPlane {
       host,
       port,
       reports: this.#options,
+      turns: this.#turns,
     })
   }
 

@@ -10,6 +10,7 @@ import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { WorkerAnswers, WorkerHandler, WorkerUplink } from '../../wire/index.ts'
 import { FrontendConnection } from './frontend-connection.ts'
 import { listenOn } from '../link/listen-on.ts'
+import { SharedTurns } from '../link/shared-turns.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
 import type { GateLimits } from '../link/connection-gate.ts'
 import { createWireServer } from '../link/wire-tls.ts'
@@ -50,6 +51,7 @@ export class TcpWorkerServer implements WorkerUplink {
   readonly port: number
   readonly #server: Server
   readonly #options: TcpWorkerServerOptions
+  readonly #turns = new SharedTurns()
   readonly #connections = new Set<FrontendConnection>()
   #isDraining = false
   #closing: Promise<void> | null = null
@@ -140,6 +142,7 @@ export class TcpWorkerServer implements WorkerUplink {
       onPeer: (from, bytes) => this.#handOn(from, bytes),
       streamsMax,
       unsentBytesMax,
+      turns: this.#turns,
       isDraining: () => this.#isDraining,
       onClosed: (reason, wasReady) => {
         this.#connections.delete(connection)

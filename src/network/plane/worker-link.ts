@@ -18,7 +18,6 @@ import {
   TAG,
   decodeChunk,
   decodeError,
-  decodeKvEvents,
   decodeLoad,
   encodeCancel,
   encodeKvRelease,
@@ -29,8 +28,10 @@ import {
 import type { CancelKind, Hello } from '../../wire/index.ts'
 import { clockOffsetMs } from './clock-offset.ts'
 import type { FleetReports } from './plane-reports.ts'
+import { KvEventInlet } from './kv-event-inlet.ts'
 import { LiveReplies } from './live-replies.ts'
 import { SentRequest } from './sent-request.ts'
+import type { SharedTurns } from '../link/shared-turns.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
 import { dialWire, wireFailure } from '../link/wire-tls.ts'
@@ -52,6 +53,7 @@ export interface WorkerLinkOptions {
   readonly unsentBytesMax: number
   readonly checksums: boolean
   readonly reports: FleetReports
+  readonly turns: SharedTurns
 }
 
 type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
@@ -68,6 +70,7 @@ export class WorkerLink {
   readonly #options: WorkerLinkOptions
   readonly #replies: LiveReplies
   readonly #gaps: KvEventGaps
+  readonly #kvEvents: KvEventInlet
   #state: LinkState = 'connecting'
   #wire: WireSocket | null = null
   #socket: Socket | null = null
@@ -106,6 +109,15 @@ export class WorkerLink {
       askSnapshot: () => this.askSnapshot(),
       wantsSnapshot: (dpRank) =>
         options.reports.wantsKvSnapshot?.(options.workerId, dpRank) === true,
+    })
+    this.#kvEvents = new KvEventInlet({
+      turns: options.turns,
+      take: (batch) => {
+        if (!this.#isRetired) this.#gaps.take(batch)
+      },
+      pause: () => this.#wire?.pauseReading(),
+      resume: () => this.#wire?.resumeReading(),
+      onFault: (error) => this.#wire?.close(BatonError.from(error)),
     })
     this.#connect()
   }
@@ -199,6 +211,7 @@ export class WorkerLink {
     this.#state = 'closed'
     this.#reportDown(reason)
     if (this.#timer) clearTimeout(this.#timer)
+    this.#kvEvents.clear()
     if (this.#wire) this.#wire.close(reason)
     else this.#socket?.destroy()
     this.#failAll(reason)
@@ -285,7 +298,7 @@ export class WorkerLink {
       },
       {
         onReady: (peer) => this.#onReady(peer),
-        onPong: () => this.#onPong(),
+        onPong: () => this.#kvEvents.after(() => this.#onPong()),
         onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
         onClosed: (reason) => this.#onLost(reason),
       },
@@ -358,7 +371,7 @@ export class WorkerLink {
         break
       }
       case TAG.KV_EVENTS:
-        if (!this.#isRetired) this.#gaps.take(decodeKvEvents(bytes, start, end))
+        if (!this.#isRetired) this.#kvEvents.receive(bytes, start, end)
         break
       case TAG.LOAD:
         if (!this.#isRetired) reports.onLoad?.(workerId, decodeLoad(bytes, start, end))
@@ -385,6 +398,7 @@ export class WorkerLink {
     const { workerId, backoffMsMax } = this.#options
     const wasReady = this.#state === 'ready'
     if (this.#timer) clearTimeout(this.#timer)
+    this.#kvEvents.clear()
     this.#wire = null
     if (this.#isRetired) {
       this.close(reason)

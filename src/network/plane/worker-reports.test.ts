@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { listedSnapshot } from '../../../test/network/listed-snapshot.ts'
 import { listen, planeTo } from '../../../test/network/tcp-worker-kit.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import { until } from '../../testing/kv-transport-kit.ts'
+import type { KvSnapshot } from '../../wire/index.ts'
 import { WORKER, countingHandler } from '../../testing/request-plane-kit.ts'
 
 const stored = (sequence: number, first = 1): KvEventBatch => ({
@@ -30,7 +32,7 @@ const LOAD: LoadReport = {
 describe('KV events and load reports over TCP', () => {
   it('KV events and load - reach every frontend in order; a late one starts with a snapshot', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
-    const handler = { ...countingHandler, kvSnapshot: () => [snapshot] }
+    const handler = { ...countingHandler, kvSnapshot: () => listedSnapshot(snapshot) }
     const server = await listen({ handler })
     const seen: number[][] = [[], []]
     const loads: LoadReport[][] = [[], []]
@@ -87,7 +89,11 @@ describe('KV events and load reports over TCP', () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const told: string[] = []
     const server = await listen({
-      handler: { ...countingHandler, kvSnapshot: () => [snapshot], loadSnapshot: () => [LOAD] },
+      handler: {
+        ...countingHandler,
+        kvSnapshot: () => listedSnapshot(snapshot),
+        loadSnapshot: () => [LOAD],
+      },
     })
     planeTo(server, {
       timing: { pingEveryMs: 5, silenceMs: 20_000, handshakeMs: 5_000 },
@@ -104,7 +110,9 @@ describe('KV events and load reports over TCP', () => {
 
   it('KV events - all are sent again to a frontend that learns of a changed card', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
-    const server = await listen({ handler: { ...countingHandler, kvSnapshot: () => [snapshot] } })
+    const server = await listen({
+      handler: { ...countingHandler, kvSnapshot: () => listedSnapshot(snapshot) },
+    })
     let snapshots = 0
     const plane = planeTo(server, { onKvEvents: () => (snapshots += 1) })
     await until('the first', () => snapshots === 1)
@@ -114,7 +122,8 @@ describe('KV events and load reports over TCP', () => {
 
   it('KV events - after a gap nothing is delivered until a complete snapshot', async () => {
     let last = 0
-    const kvSnapshot = (): KvEventBatch[] => [{ ...stored(last), events: [{ kind: 'cleared' }] }]
+    const kvSnapshot = (): KvSnapshot =>
+      listedSnapshot({ ...stored(last), events: [{ kind: 'cleared' }] })
     const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
     const seen: string[] = []
     planeTo(server, {
@@ -129,7 +138,8 @@ describe('KV events and load reports over TCP', () => {
   })
 
   it('KV events - a batch that was partly refused is followed by a snapshot', async () => {
-    const kvSnapshot = (): KvEventBatch[] => [{ ...stored(2), events: [{ kind: 'cleared' }] }]
+    const kvSnapshot = (): KvSnapshot =>
+      listedSnapshot({ ...stored(2), events: [{ kind: 'cleared' }] })
     const server = await listen({ handler: { ...countingHandler, kvSnapshot } })
     const seen: (string | undefined)[] = []
     const asked: number[] = []

@@ -10,7 +10,7 @@ import { BatonError, InFlightMap } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
-import { KvEventGaps } from '../../wire/index.ts'
+import { KvEventGaps, wholeKvSnapshot } from '../../wire/index.ts'
 import type { WorkerHandler } from '../../wire/index.ts'
 import type { VirtualClock } from '../clock/virtual-clock.ts'
 import type { NetworkDice } from './network-faults.ts'
@@ -215,7 +215,9 @@ export class SimLink implements ExchangeLink {
   }
 
   #sendSnapshot(): void {
-    for (const batch of this.#options.peer.handler.kvSnapshot?.() ?? []) this.#tellEvents(batch)
+    for (const batch of wholeKvSnapshot(this.#options.peer.handler.kvSnapshot?.())) {
+      this.#tellEvents(batch)
+    }
   }
 
   #connect(): void {

@@ -2,16 +2,28 @@
  * Converts the engine's block events to the numbered batches that routers follow.
  *
  * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once,
- * and its removal only when the last copy is removed. A router that joins late or has missed a batch gets a snapshot:
- * batches of each rank, of which the first begins with `cleared` and the last has the number of the last published
- * batch, so that the next batch follows it. An engine that keeps such records itself (`Engine.heldKv`) is asked, and
- * its events are passed on unchanged.
+ * and its removal only when the last copy is removed. A router that joins late or has missed a batch gets a snapshot
+ * (`PartedSnapshot`). An engine that keeps such records itself (`Engine.heldKv`) is asked, and its events are passed on
+ * unchanged.
  */
-import type { KvEvent, KvEventBatch, KvTier } from '../kv/index.ts'
+import type { KvEvent, KvEventBatch, KvTier } from '../../kv/index.ts'
+import type { KvSnapshot } from '../../wire/index.ts'
+import { wordsOf } from './event-size.ts'
 import { HeldBlocks } from './held-blocks.ts'
+import { ListedSnapshot } from './listed-snapshot.ts'
+import { PartedSnapshot } from './parted-snapshot.ts'
+import { RecordedSnapshot } from './recorded-snapshot.ts'
 
-/** Maximum number of u32 in one batch of KV events; a frame has space for four times as many. */
-const BATCH_SIZE_MAX = 2 ** 22
+export interface KvEventLimits {
+  /** Maximum number of u32 in one batch, unless one event has more: a frontend applies a batch in one turn. */
+  readonly batchWordsMax: number
+  /** About how many blocks and events a part of a snapshot has. */
+  readonly partMax: number
+  /** Maximum number of u32 in events that wait until a list of the engine is sent; above, the list is asked for again. */
+  readonly waitingWordsMax: number
+}
+
+const LIMITS: KvEventLimits = { batchWordsMax: 2 ** 14, partMax: 2_048, waitingWordsMax: 2 ** 20 }
 
 const TIERS: readonly KvTier[] = ['device', 'host', 'disk']
 
@@ -23,16 +35,16 @@ interface Rank {
 export class KvEventPublisher {
   readonly #emit: (batch: KvEventBatch) => void
   readonly #heldKv: ((dpRank: number) => readonly KvEvent[]) | null
-  readonly #sizeMax: number
+  readonly #limits: KvEventLimits
   readonly #ranks = new Map<number, Rank>()
 
   constructor(
     emit: (batch: KvEventBatch) => void,
     heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
-    sizeMax = BATCH_SIZE_MAX,
+    limits: Partial<KvEventLimits> = {},
   ) {
     this.#emit = emit
-    this.#sizeMax = sizeMax
+    this.#limits = { ...LIMITS, ...limits }
     this.#heldKv = heldKv
   }
 
@@ -43,20 +55,22 @@ export class KvEventPublisher {
   publish(dpRank: number, events: readonly KvEvent[]): void {
     const rank = this.#rankOf(dpRank)
     const news = this.#heldKv === null ? newsFor(rank, events) : events
-    for (const batch of batchesOf(news, this.#sizeMax)) {
+    for (const batch of batchesOf(news, this.#limits.batchWordsMax)) {
       rank.sequence++
       this.#emit({ sequence: rank.sequence, dpRank, events: batch })
     }
   }
 
-  snapshot(): readonly KvEventBatch[] {
-    return [...this.#ranks].flatMap(([dpRank, rank]) => {
-      const held = this.#heldKv?.(dpRank) ?? storedEvents(rank)
-      const batches = [...batchesOf([{ kind: 'cleared' }, ...held], this.#sizeMax)]
-      rank.sequence = Math.max(rank.sequence, batches.length)
-      const first = rank.sequence - batches.length + 1
-      return batches.map((events, i) => ({ sequence: first + i, dpRank, events }))
-    })
+  snapshot(): KvSnapshot {
+    const sources = [...this.#ranks].map(([dpRank, rank]) => ({
+      dpRank,
+      sequence: () => rank.sequence,
+      begin: () =>
+        this.#heldKv === null
+          ? new RecordedSnapshot(rank.tiers)
+          : new ListedSnapshot(this.#heldKv(dpRank), this.#limits.waitingWordsMax),
+    }))
+    return new PartedSnapshot(sources, this.#limits.partMax)
   }
 
   #rankOf(dpRank: number): Rank {
@@ -73,7 +87,7 @@ function* batchesOf(events: readonly KvEvent[], sizeMax: number): Generator<read
   let batch: KvEvent[] = []
   let size = 0
   for (const event of events) {
-    const eventSize = sizeOf(event)
+    const eventSize = wordsOf(event)
     if (size + eventSize > sizeMax && batch.length > 0) {
       yield batch
       batch = []
@@ -85,13 +99,6 @@ function* batchesOf(events: readonly KvEvent[], sizeMax: number): Generator<read
   if (batch.length > 0) yield batch
 }
 
-function sizeOf(event: KvEvent): number {
-  const head = 8
-  if (event.kind === 'cleared') return head
-  const locals = event.kind === 'stored' ? event.localHashes.length : 0
-  return head + event.hashes.length + locals
-}
-
 /** Records the events; returns those that are new to routers. */
 function newsFor(rank: Rank, events: readonly KvEvent[]): KvEvent[] {
   const news: KvEvent[] = []
@@ -100,12 +107,6 @@ function newsFor(rank: Rank, events: readonly KvEvent[]): KvEvent[] {
     if (newEvent !== null) news.push(newEvent)
   }
   return news
-}
-
-function storedEvents(rank: Rank): KvEvent[] {
-  return [...rank.tiers].flatMap(([tier, held]) =>
-    held.runs().map((run): KvEvent => ({ kind: 'stored', tier, ...run })),
-  )
 }
 
 /** Records one event; returns what routers must be told, or null. */

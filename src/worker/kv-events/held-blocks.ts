@@ -6,6 +6,8 @@
  * An open-addressing table in one `Uint32Array`: a block takes 32 bytes, and a step of a busy engine allocates
  * nothing. Block hashes are uniformly distributed, so they index the table directly.
  */
+import { SlotMarks } from './slot-marks.ts'
+
 const STRIDE = 8
 const LOW = 0
 const HIGH = 1
@@ -18,17 +20,12 @@ const FLAGS = 7
 const HAS_PARENT = 1
 const HAS_LOCAL = 2
 
-/** A chain of blocks as in a `stored` event. */
-interface BlockRun {
-  readonly parent: readonly [number, number] | null
-  readonly hashes: Uint32Array
-  readonly localHashes: Uint32Array
-}
-
 export class HeldBlocks {
   #cells = new Uint32Array(64 * STRIDE)
   #capacity = 64
   #count = 0
+  /** Of the snapshots in progress; usually none. */
+  readonly #marks: SlotMarks[] = []
 
   /** Number of distinct blocks. */
   get size(): number {
@@ -62,6 +59,7 @@ export class HeldBlocks {
     cells[cell + REFS] = 1
     cells[cell + FLAGS] = (parent === null ? 0 : HAS_PARENT) | (local === null ? 0 : HAS_LOCAL)
     this.#count++
+    for (const marks of this.#marks) marks.rowAdded()
     return true
   }
 
@@ -76,6 +74,7 @@ export class HeldBlocks {
       return false
     }
     this.#count--
+    for (const marks of this.#marks) marks.rowRemoved(slot)
     this.#closeGap(slot)
     return true
   }
@@ -83,63 +82,62 @@ export class HeldBlocks {
   clear(): void {
     this.#cells.fill(0)
     this.#count = 0
+    for (const marks of this.#marks) marks.cleared()
   }
 
-  /** Every block once, parents before children, in chains as long as possible. */
-  runs(): BlockRun[] {
-    const isDone = new Uint8Array(this.#capacity)
-    const runs: BlockRun[] = []
-    for (let slot = 0; slot < this.#capacity; slot++) {
-      if (this.#cells[slot * STRIDE + REFS] === 0 || isDone[slot] === 1) continue
-      this.#appendRuns(this.#climb(slot, isDone), runs)
-    }
-    return runs
+  get capacity(): number {
+    return this.#capacity
   }
 
-  /** Slots from `slot` up to the highest held ancestor that is not done yet; marks them as done. */
-  #climb(slot: number, isDone: Uint8Array): number[] {
-    const path: number[] = []
-    for (let at = slot; isDone[at] === 0;) {
-      isDone[at] = 1
-      path.push(at)
-      const cell = at * STRIDE
-      if (((this.#cells[cell + FLAGS] as number) & HAS_PARENT) === 0) break
-      at = this.#slotOf(
-        this.#cells[cell + PARENT_LOW] as number,
-        this.#cells[cell + PARENT_HIGH] as number,
-      )
-      if (this.#cells[at * STRIDE + REFS] === 0) break
-    }
-    return path.reverse()
+  isRow(slot: number): boolean {
+    return this.#cells[slot * STRIDE + REFS] !== 0
   }
 
-  /** One chain per stretch of blocks that all have, or all lack, a local hash. */
-  #appendRuns(path: readonly number[], runs: BlockRun[]): void {
+  /** -1: the block is not held. */
+  rowOf(low: number, high: number): number {
+    const slot = this.#slotOf(low, high)
+    return this.isRow(slot) ? slot : -1
+  }
+
+  parentAt(slot: number): readonly [number, number] | null {
+    const cell = slot * STRIDE
     const cells = this.#cells
-    const hasLocal = (slot: number): boolean =>
-      ((cells[slot * STRIDE + FLAGS] as number) & HAS_LOCAL) !== 0
-    for (let from = 0; from < path.length;) {
-      const withLocal = hasLocal(path[from] as number)
-      let to = from + 1
-      while (to < path.length && hasLocal(path[to] as number) === withLocal) to++
-      const hashes = new Uint32Array(2 * (to - from))
-      const localHashes = new Uint32Array(withLocal ? hashes.length : 0)
-      for (let i = from; i < to; i++) {
-        const cell = (path[i] as number) * STRIDE
-        hashes[2 * (i - from)] = cells[cell + LOW] as number
-        hashes[2 * (i - from) + 1] = cells[cell + HIGH] as number
-        if (!withLocal) continue
-        localHashes[2 * (i - from)] = cells[cell + LOCAL_LOW] as number
-        localHashes[2 * (i - from) + 1] = cells[cell + LOCAL_HIGH] as number
-      }
-      const top = (path[from] as number) * STRIDE
-      const parent =
-        ((cells[top + FLAGS] as number) & HAS_PARENT) === 0
-          ? null
-          : ([cells[top + PARENT_LOW] as number, cells[top + PARENT_HIGH] as number] as const)
-      runs.push({ parent, hashes, localHashes })
-      from = to
-    }
+    if (((cells[cell + FLAGS] as number) & HAS_PARENT) === 0) return null
+    return [cells[cell + PARENT_LOW] as number, cells[cell + PARENT_HIGH] as number]
+  }
+
+  /** The row of a block's parent; -1: it has none, or the parent is not held. */
+  parentRowAt(slot: number): number {
+    const cell = slot * STRIDE
+    const cells = this.#cells
+    if (((cells[cell + FLAGS] as number) & HAS_PARENT) === 0) return -1
+    return this.rowOf(cells[cell + PARENT_LOW] as number, cells[cell + PARENT_HIGH] as number)
+  }
+
+  hasLocalAt(slot: number): boolean {
+    return ((this.#cells[slot * STRIDE + FLAGS] as number) & HAS_LOCAL) !== 0
+  }
+
+  copyHash(slot: number, into: Uint32Array, at: number): void {
+    into[at] = this.#cells[slot * STRIDE + LOW] as number
+    into[at + 1] = this.#cells[slot * STRIDE + HIGH] as number
+  }
+
+  copyLocal(slot: number, into: Uint32Array, at: number): void {
+    into[at] = this.#cells[slot * STRIDE + LOCAL_LOW] as number
+    into[at + 1] = this.#cells[slot * STRIDE + LOCAL_HIGH] as number
+  }
+
+  /** Marks that follow the rows until `drop`. */
+  track(): SlotMarks {
+    const marks = new SlotMarks(this.#capacity, this.#count)
+    this.#marks.push(marks)
+    return marks
+  }
+
+  drop(marks: SlotMarks): void {
+    const at = this.#marks.indexOf(marks)
+    if (at !== -1) this.#marks.splice(at, 1)
   }
 
   /** The slot of a block, or the free one where it belongs. */
@@ -171,6 +169,7 @@ export class HeldBlocks {
       // For eight cells a loop is much faster than the built-in copy functions.
       const into = gap * STRIDE
       for (let i = 0; i < STRIDE; i++) cells[into + i] = cells[cell + i] as number
+      for (const marks of this.#marks) marks.rowMoved(at, gap)
       gap = at
     }
     const emptyCell = gap * STRIDE
@@ -181,11 +180,13 @@ export class HeldBlocks {
     const old = this.#cells
     this.#capacity *= 2
     this.#cells = new Uint32Array(this.#capacity * STRIDE)
+    const moved = this.#marks.map((marks) => marks.resized(this.#capacity))
     for (let cell = 0; cell < old.length; cell += STRIDE) {
       if (old[cell + REFS] === 0) continue
       const slot = this.#slotOf(old[cell + LOW] as number, old[cell + HIGH] as number)
       const into = slot * STRIDE
       for (let i = 0; i < STRIDE; i++) this.#cells[into + i] = old[cell + i] as number
+      for (const tell of moved) tell(cell / STRIDE, slot)
     }
   }
 }
