@@ -37,6 +37,21 @@ describe('Worker - embeddings', () => {
     expect(codes).toEqual(['request.unsupported_parameter', 'backend.contract_violation'])
   })
 
+  it.each([
+    [127, 'backend.contract_violation'],
+    [128, undefined],
+    [129, 'backend.contract_violation'],
+  ])('%i numbers from an engine whose config says 128 - %s', async (length, code) => {
+    const scene = new Scene({ embeddingLength: 128 })
+    Object.assign(scene.engine, { embed: () => Promise.resolve(new Float32Array(length)) })
+    await scene.start()
+    const { reply } = scene.serve(embedding)
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.failure?.code).toBe(code)
+    if (code !== undefined) expect(reply.failure?.message).toContain(`${length} numbers`)
+    expect(reply.terminal?.embedding?.length).toBe(code === undefined ? length : undefined)
+  })
+
   it('stopped in progress - ends as cancelled and frees its place', async () => {
     const scene = new Scene()
     await scene.start()

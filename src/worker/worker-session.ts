@@ -27,6 +27,8 @@ interface SessionOptions {
   readonly handOff: KvHandOff
   readonly stallWatch: StallWatch
   readonly observe: WorkerObserver
+  /** What the engine's config says about its embeddings; absent: they may have any length. */
+  readonly embeddingLength?: number | undefined
   /** Time limit of an orderly stop, in milliseconds; afterwards the reply is ended without the engine. */
   readonly cancelTimeoutMs: number
   /** Called once, when the engine has released the request. */
@@ -195,7 +197,7 @@ export class WorkerSession implements ServedRequest, InFlight {
 
   /** Returns one vector and no tokens; nothing is handed over, not even on a prefill worker. */
   async #embed(request: GenerateRequest): Promise<void> {
-    const { engine } = this.#options
+    const { engine, embeddingLength } = this.#options
     if (engine.embed === undefined) {
       throw new BatonError(
         'request.unsupported_parameter',
@@ -207,6 +209,11 @@ export class WorkerSession implements ServedRequest, InFlight {
     if (this.#context.isStopped) return this.#endCancelled()
     if (embedding === null) {
       const text = 'the embedding is invalid: expected a non-empty list of finite numbers'
+      throw new BatonError('backend.contract_violation', text)
+    }
+    // Clients compare it with vectors that they have stored.
+    if (embeddingLength !== undefined && embedding.length !== embeddingLength) {
+      const text = `the embedding has ${embedding.length} numbers: the engine's config says ${embeddingLength} (embeddingLength)`
       throw new BatonError('backend.contract_violation', text)
     }
     this.#end(finishChunk('stop', { embedding, usage: usageOf(request.tokenIds.length, 0) }))

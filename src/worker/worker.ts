@@ -131,6 +131,7 @@ export class Worker implements WorkerHandler {
       handOff: this.#handOff,
       stallWatch: this.#stallWatch,
       observe: (event) => this.#observe(event),
+      embeddingLength: this.#serving?.card.engine.embeddingLength,
       cancelTimeoutMs: this.#limits.cancelTimeoutMs,
       onFreed: (freed) => this.#onFreed(freed),
     })
