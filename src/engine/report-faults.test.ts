@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KvEvent } from '../kv/index.ts'
-import { kvEventFault, loadReportFault, ownReport } from './report-faults.ts'
+import { kvEventFault, loadReportFault, ownReport, rankFault } from './report-faults.ts'
 
 const none = new Uint32Array(0)
 const stored = (hashes: readonly number[], localHashes: Uint32Array = none): KvEvent => ({
@@ -62,5 +62,22 @@ describe('ownReport', () => {
     ['a wrong field', { ...stored([1, 2]), tier: 'tape' }, "tier 'tape'"],
   ])('%s - is what is wrong with it', (_name, event, fault) => {
     expect(ownReport(event as KvEvent, kvEventFault)).toBe(fault)
+  })
+})
+
+describe('rankFault', () => {
+  it.each([
+    [{}, 0, 0],
+    [{ dataParallelSize: 3 }, 0, 2],
+    [{ dataParallelStartRank: 4 }, 4, 4],
+    [{ dataParallelStartRank: 4, dataParallelSize: 2 }, 4, 5],
+  ])('the ranks of %j are %i to %i - the ones below and above are unknown', (config, from, to) => {
+    expect([rankFault(from, config), rankFault(to, config)]).toEqual([null, null])
+    expect(rankFault(from - 1, config)).toContain(`rank ${from - 1}: the engine's config names`)
+    expect(rankFault(to + 1, config)).toContain(`rank ${to + 1}: the engine's config names`)
+  })
+
+  it.each([0.5, NaN, '0', 0n, null])('%s - is no rank', (rank) => {
+    expect(rankFault(rank as never, {})).toContain("the engine's config names rank 0")
   })
 })

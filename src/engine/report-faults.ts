@@ -8,14 +8,14 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
+import type { EngineConfig } from '../request/index.ts'
 import { shown } from './shown.ts'
 
-/** Limit for an engine's ranks: far above any real number, and small enough for a table. */
-const RANKS_MAX = 65_536
 /** Limit of one event: a million blocks (two halves each). */
 const HALVES_MAX = 2 ** 21
 const TIERS: ReadonlySet<unknown> = new Set(['device', 'host', 'disk'])
 const LOAD_FIELDS = [
+  'dpRank',
   'activeBlocks',
   'totalBlocks',
   'runningRequests',
@@ -23,8 +23,17 @@ const LOAD_FIELDS = [
   'prefillTokensInFlight',
 ] as const satisfies readonly (keyof LoadReport)[]
 
-export function rankFault(dpRank: number): string | null {
-  return isU32(dpRank) && dpRank < RANKS_MAX ? null : `rank ${shown(dpRank)}`
+/** Routers send nothing to a rank that the card does not name, and a worker keeps the blocks of each rank. */
+export function rankFault(
+  dpRank: number,
+  {
+    dataParallelStartRank: start = 0,
+    dataParallelSize: size = 1,
+  }: Pick<EngineConfig, 'dataParallelStartRank' | 'dataParallelSize'>,
+): string | null {
+  if (isU32(dpRank) && dpRank >= start && dpRank < start + size) return null
+  const known = size === 1 ? `rank ${start}` : `ranks ${start} to ${start + size - 1}`
+  return `rank ${shown(dpRank)}: the engine's config names ${known} (dataParallelStartRank, dataParallelSize)`
 }
 
 export function kvEventFault(event: KvEvent): string | null {
@@ -73,8 +82,6 @@ export function loadReportFault(report: LoadReport): string | null {
 
 function reportFault(report: LoadReport): string | null {
   if (typeof report !== 'object' || report === null) return 'a load report is not a record'
-  const rank = rankFault(report.dpRank)
-  if (rank !== null) return rank
   for (const field of LOAD_FIELDS) {
     if (!isU32(report[field])) return `${field} is ${shown(report[field])}`
   }

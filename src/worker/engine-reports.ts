@@ -9,6 +9,7 @@ import { BatonError } from '../base/index.ts'
 import { kvEventFault, loadReportFault, ownReport, rankFault } from '../engine/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
+import type { EngineConfig } from '../request/index.ts'
 import type { KvSnapshot, WorkerUplink } from '../wire/index.ts'
 import { KvEventPublisher } from './kv-events/kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
@@ -53,15 +54,28 @@ export class EngineReports {
     this.#uplink = uplink
   }
 
-  /** The observer for the engine; `withKvEvents` is false for workers whose blocks routers do not use. */
-  observer(withKvEvents: boolean): EngineObserver {
+  /**
+   * The observer for the engine, whose config names its ranks; `withKvEvents` is false for workers whose blocks routers
+   * do not use.
+   */
+  observer(
+    { dataParallelStartRank = 0, dataParallelSize = 1 }: EngineConfig,
+    withKvEvents: boolean,
+  ): EngineObserver {
+    const ranks = { dataParallelStartRank, dataParallelSize }
     return {
       kvEvents: (dpRank, events) => {
         this.#onSign()
-        if (withKvEvents) this.#publish(dpRank, events)
+        if (!withKvEvents) return
+        const fault = rankFault(dpRank, ranks)
+        if (fault === null) this.#publish(dpRank, events)
+        else this.#reportFault('list of KV events', fault)
       },
       load: (report) => {
-        const own = ownReport(report, loadReportFault)
+        const own = ownReport(
+          report,
+          (each) => loadReportFault(each) ?? rankFault(each.dpRank, ranks),
+        )
         if (typeof own === 'string') this.#reportFault('load report', own)
         else if (this.#load.publish(own)) this.#onSign()
       },
@@ -72,9 +86,8 @@ export class EngineReports {
   }
 
   #publish(dpRank: number, events: readonly KvEvent[]): void {
-    const wrongRank = rankFault(dpRank)
-    if (wrongRank !== null || !Array.isArray(events)) {
-      this.#reportFault('list of KV events', wrongRank ?? 'not a list')
+    if (!Array.isArray(events)) {
+      this.#reportFault('list of KV events', 'not a list')
       return
     }
     const sound = this.#soundIn(events)

@@ -336,10 +336,18 @@ describe('one invalid item', () => {
     expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
   })
 
-  it('a rank without a text - is ignored, and the engine continues', async () => {
+  it.each([
+    ['without a text', Object.create(null)],
+    ['that the config does not name', 1],
+  ])('KV events of a rank %s - are ignored, and the engine continues', async (_name, rank) => {
     const engine = new WrongEngine()
     const scene = await serve(engine)
-    engine.observer?.kvEvents(Object.create(null) as never, [good])
+    const reply = scene.send('good')
+    await until('the stream runs', () => reply.tokens.length === 1)
+    engine.observer?.kvEvents(rank as never, [good])
+    engine.observer?.kvEvents(0, [good])
+    await until('the blocks are told', () => scene.batches.length > 0)
+    expect(scene.batches).toEqual([1])
     expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
   })
 
@@ -348,6 +356,7 @@ describe('one invalid item', () => {
     ['below zero', { queuedRequests: -1 }],
     ['not a number', { runningRequests: NaN }],
     ['a rank of no engine', { dpRank: 2 ** 31 }],
+    ['a rank that the config does not name', { dpRank: 1 }],
     ['a bigint', { activeBlocks: 1n as never }],
     ['what has no text', { activeBlocks: Object.create(null) as never }],
   ])('a load report with %s - is dropped', async (_name, change) => {
