@@ -6,13 +6,16 @@
  */
 import { isKvOffer } from '../request/index.ts'
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
-import { PAYLOAD_BYTES_MAX, payloadFault } from './plain-payload.ts'
+import { PAYLOAD_BYTES_MAX } from './item-budget.ts'
+import { payloadFault } from './plain-payload.ts'
 import { shown } from './shown.ts'
 
 /** Rules for a single chunk; the other `STREAM_RULES` need the whole stream. */
 export const CHUNK_RULES = {
   'chunk-malformed':
     'A chunk must be an object with `tokenIds` (a list or an integer typed array) or `text`, not both; without either it must have another known field.',
+  'item-too-large':
+    'An item must not have more than 4,194,304 token ids, or 1,048,576 log-probabilities with all alternatives.',
   'token-invalid': 'Token ids must be unsigned 32-bit integers.',
   'finish-unknown': '`finish` must be a known reason.',
   'usage-invalid': 'Counts in `usage` must be integers from 0 to 2^32 − 1.',

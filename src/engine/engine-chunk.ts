@@ -2,8 +2,8 @@
  * The values that an engine may yield, and their conversion to `Chunk`.
  *
  * A chunk is a copy of the engine's item, of which each field is read once: what was checked is what is sent, although
- * an engine may use its objects again, or have getters that return another value the next time. Ids may be in a typed
- * array, and there may be text instead of ids.
+ * an engine may use its objects again, or have getters that return another value the next time. What the item holds is
+ * counted before it is copied. Ids may be in a typed array, and there may be text instead of ids.
  */
 import type {
   Chunk,
@@ -13,17 +13,27 @@ import type {
   TokenLogprobs,
   Usage,
 } from '../request/index.ts'
-import { plainCopy, VALUES_MAX } from './plain-copy.ts'
+import { checkTokenCount, ItemBudget, PAYLOAD, SCORES } from './item-budget.ts'
+import { plainCopy } from './plain-copy.ts'
+import { typedArrayClass, typedArrayLength } from './typed-array.ts'
+import type { TypedArrayClass } from './typed-array.ts'
 
 /** Integer typed arrays that are accepted as a list of token ids. */
 type TokenArray = Uint32Array | Int32Array | Uint16Array | Uint8Array
+
+const TOKEN_CLASSES: ReadonlySet<TypedArrayClass | undefined> = new Set([
+  'Uint32Array',
+  'Int32Array',
+  'Uint16Array',
+  'Uint8Array',
+])
 
 export type EngineChunk = Omit<Chunk, 'tokenIds'> & {
   /** New tokens only. Absent: none, for example with `text`. */
   readonly tokenIds?: readonly number[] | TokenArray
 }
 
-/** Null: the value is not a chunk. The values of its fields are not checked. */
+/** Null: the value is not a chunk. The values of its fields are not checked. Throws if it holds too much. */
 export function chunkOf(item: EngineChunk): Chunk | null {
   if (typeof item !== 'object' || item === null) return null
   const given = item.tokenIds
@@ -43,33 +53,49 @@ export function chunkOf(item: EngineChunk): Chunk | null {
     embedding !== undefined
   // A misspelt key (`token_ids`) would silently lose tokens.
   if (!hasMore) return given === undefined ? null : { tokenIds }
+  const scores = new ItemBudget(SCORES)
+  const payload = new ItemBudget(PAYLOAD)
   return {
     tokenIds,
     ...(text === undefined ? {} : { text }),
-    ...(logprobs === undefined ? {} : { logprobs: scoresOf(logprobs) }),
-    ...(promptLogprobs === undefined ? {} : { promptLogprobs: promptScoresOf(promptLogprobs) }),
+    ...(logprobs === undefined ? {} : { logprobs: scoresOf(logprobs, scores) }),
+    ...(promptLogprobs === undefined
+      ? {}
+      : { promptLogprobs: promptScoresOf(promptLogprobs, scores) }),
     ...(finish === undefined ? {} : { finish }),
     ...(stopReason === undefined ? {} : { stopReason }),
     ...(usage === undefined ? {} : { usage: usageOf(usage) }),
-    ...(prefillResult === undefined ? {} : { prefillResult: prefillResultOf(prefillResult) }),
-    ...(engineData === undefined ? {} : { engineData: plainCopy(engineData) }),
+    ...(prefillResult === undefined
+      ? {}
+      : { prefillResult: prefillResultOf(prefillResult, payload) }),
+    ...(engineData === undefined ? {} : { engineData: plainCopy(engineData, payload) }),
     ...(embedding === undefined ? {} : { embedding }),
   }
 }
 
 function idsOf(given: EngineChunk['tokenIds']): readonly number[] | null {
   if (given === undefined) return []
-  if (isTokenArray(given)) return Array.from(given)
-  if (!Array.isArray(given)) return null
-  // By far the most common case.
-  return given.length === 1 ? [given[0] as number] : copied(given, (id) => id)
+  if (Array.isArray(given)) {
+    const { length } = given as readonly number[]
+    // By far the most common case.
+    return length === 1 ? [given[0] as number] : numbersOf(given, length)
+  }
+  if (!TOKEN_CLASSES.has(typedArrayClass(given))) return null
+  return numbersOf(given, typedArrayLength(given))
 }
 
-function scoresOf(scores: readonly TokenLogprobs[]): readonly TokenLogprobs[] {
-  return copied(scores, (entry) => {
+function numbersOf(given: ArrayLike<number>, length: number): number[] {
+  checkTokenCount(length)
+  const own: number[] = []
+  for (let i = 0; i < length; i++) own.push(given[i] as number)
+  return own
+}
+
+function scoresOf(scores: readonly TokenLogprobs[], budget: ItemBudget): readonly TokenLogprobs[] {
+  return copied(scores, budget, (entry) => {
     if (typeof entry !== 'object' || entry === null) return entry
     const { tokenId, logprob, top } = entry
-    return { tokenId, logprob, top: copied(top, scoreOf) }
+    return { tokenId, logprob, top: copied(top, budget, scoreOf) }
   })
 }
 
@@ -79,8 +105,8 @@ function scoreOf(score: TokenLogprob): TokenLogprob {
   return { tokenId, logprob }
 }
 
-function promptScoresOf({ from, tokens }: PromptLogprobs): PromptLogprobs {
-  return { from, tokens: scoresOf(tokens) }
+function promptScoresOf({ from, tokens }: PromptLogprobs, budget: ItemBudget): PromptLogprobs {
+  return { from, tokens: scoresOf(tokens, budget) }
 }
 
 function usageOf(usage: Usage): Usage {
@@ -95,31 +121,26 @@ function usageOf(usage: Usage): Usage {
 }
 
 /** Without `kvOffer`: an offer names an address that a decode worker connects to, and only the worker makes offers. */
-function prefillResultOf(result: PrefillResult): PrefillResult {
+function prefillResultOf(result: PrefillResult, budget: ItemBudget): PrefillResult {
   if (typeof result !== 'object' || result === null) return result
   const { engineParams, cachedTokens, meetsDecode } = result
   return {
-    ...(engineParams === undefined ? {} : { engineParams: plainCopy(engineParams) }),
+    ...(engineParams === undefined ? {} : { engineParams: plainCopy(engineParams, budget) }),
     ...(cachedTokens === undefined ? {} : { cachedTokens }),
     ...(meetsDecode === undefined ? {} : { meetsDecode }),
   }
 }
 
-/** A list of its own; a value that is no list stays as it is, and its check refuses it. */
-function copied<Item>(list: readonly Item[], copy: (item: Item) => Item): readonly Item[] {
+/** Scores in a list of its own; a value that is no list stays as it is, and its check refuses it. */
+function copied<Score>(
+  list: readonly Score[],
+  budget: ItemBudget,
+  copy: (score: Score) => Score,
+): readonly Score[] {
   if (!Array.isArray(list)) return list
-  const { length } = list as readonly Item[]
-  if (length > VALUES_MAX) throw new RangeError(`a list of ${length} values`)
-  const own: Item[] = []
-  for (let i = 0; i < length; i++) own.push(copy((list as readonly Item[])[i] as Item))
+  const { length } = list as readonly Score[]
+  budget.take(length)
+  const own: Score[] = []
+  for (let i = 0; i < length; i++) own.push(copy((list as readonly Score[])[i] as Score))
   return own
-}
-
-function isTokenArray(value: unknown): value is TokenArray {
-  return (
-    value instanceof Uint32Array ||
-    value instanceof Int32Array ||
-    value instanceof Uint16Array ||
-    value instanceof Uint8Array
-  )
 }

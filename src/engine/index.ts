@@ -39,7 +39,9 @@ export {
   validateStream,
 } from './validate-stream.ts'
 export type { StreamRule, ValidateOptions } from './validate-stream.ts'
-export { kvEventFault, loadReportFault, ownReport, rankFault } from './report-faults.ts'
+export { ownKvEvents } from './reports/own-kv-events.ts'
+export { kvEventFault, loadReportFault, ownLoadReport } from './reports/own-report.ts'
+export { rankFault } from './reports/report-faults.ts'
 export type { UserEngineOptions } from './user-engine.ts'
 export { embeddingOf } from './embedding-of.ts'
 export { drawSeed } from './draw-seed.ts'

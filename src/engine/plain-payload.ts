@@ -3,10 +3,10 @@
  * unread: they must be plain and small enough to be sent to another process and converted to JSON.
  */
 import { messageOf } from '../base/index.ts'
-const DEPTH_MAX = 32
+import { PAYLOAD_BYTES_MAX, VALUE_BYTES } from './item-budget.ts'
+import { typedArrayBytes, typedArrayClass } from './typed-array.ts'
 
-/** Far below the limit of a frame, so that the rest of the chunk fits, too. */
-export const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
+const DEPTH_MAX = 32
 
 /** Null: the value can be sent. Otherwise what is wrong with it, and where. */
 export function payloadFault(value: unknown, name: string): string | null {
@@ -25,7 +25,7 @@ class PayloadWalk {
   faultOf(value: unknown, at: string, depth: number): string | null {
     if (this.#bytes > PAYLOAD_BYTES_MAX) return `${at} is over ${PAYLOAD_BYTES_MAX} bytes`
     if (depth > DEPTH_MAX) return `${at} is nested too deeply, or contains itself`
-    this.#bytes += 9
+    this.#bytes += VALUE_BYTES
     switch (typeof value) {
       case 'boolean':
       case 'number':
@@ -42,10 +42,11 @@ class PayloadWalk {
 
   #objectFault(value: object, at: string, depth: number): string | null {
     if (ArrayBuffer.isView(value)) {
-      if (value instanceof DataView) return `${at} is a DataView`
+      const name = typedArrayClass(value)
+      if (name === undefined) return `${at} is a view of another class than a list of numbers`
       // bigint has no JSON representation.
-      const isBig = value instanceof BigInt64Array || value instanceof BigUint64Array
-      return isBig ? `${at} is a list of bigint` : this.#sized(value.byteLength, at)
+      const isBig = name === 'BigInt64Array' || name === 'BigUint64Array'
+      return isBig ? `${at} is a list of bigint` : this.#sized(typedArrayBytes(value), at)
     }
     if (Array.isArray(value)) return this.#listFault(value, at, depth)
     const prototype: unknown = Object.getPrototypeOf(value)

@@ -6,7 +6,7 @@
  * blocks are recorded all the same, so that the first snapshot contains them.
  */
 import { BatonError } from '../base/index.ts'
-import { kvEventFault, loadReportFault, ownReport, rankFault } from '../engine/index.ts'
+import { ownKvEvents, ownLoadReport, rankFault } from '../engine/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { EngineConfig } from '../request/index.ts'
@@ -69,14 +69,13 @@ export class EngineReports {
         if (!withKvEvents) return
         const fault = rankFault(dpRank, ranks)
         if (fault === null) this.#publish(dpRank, events)
-        else this.#reportFault('list of KV events', fault)
+        else this.#reportFault('KV events', fault)
       },
       load: (report) => {
-        const own = ownReport(
-          report,
-          (each) => loadReportFault(each) ?? rankFault(each.dpRank, ranks),
-        )
-        if (typeof own === 'string') this.#reportFault('load report', own)
+        const own = ownLoadReport(report)
+        if (typeof own === 'string') return this.#reportFault('load reports', own)
+        const fault = rankFault(own.dpRank, ranks)
+        if (fault !== null) this.#reportFault('load reports', fault)
         else if (this.#load.publish(own)) this.#onSign()
       },
       // The engine may give any value as the reason; only null means that it is available.
@@ -86,39 +85,25 @@ export class EngineReports {
   }
 
   #publish(dpRank: number, events: readonly KvEvent[]): void {
-    if (!Array.isArray(events)) {
-      this.#reportFault('list of KV events', 'not a list')
-      return
-    }
-    const sound = this.#soundIn(events)
+    const sound = ownKvEvents(events, (fault) => this.#reportFault('KV events', fault))
     if (sound.length > 0) this.#kvEvents.publish(dpRank, sound)
-  }
-
-  #soundIn(events: readonly KvEvent[]): KvEvent[] {
-    return events.flatMap((event) => {
-      const own = ownReport(event, kvEventFault)
-      if (typeof own !== 'string') return [own]
-      this.#reportFault('KV event', own)
-      return []
-    })
   }
 
   /** `heldKv` is third-party code, too, and a snapshot is sent over the same connection. */
   #soundOf(dpRank: number, heldKv: (dpRank: number) => readonly KvEvent[]): readonly KvEvent[] {
+    const onFault = (fault: string): void => this.#reportFault('held blocks', fault)
     try {
-      const held = heldKv(dpRank)
-      if (Array.isArray(held)) return this.#soundIn(held)
-      this.#reportFault('list of held blocks', 'not a list')
+      return ownKvEvents(heldKv(dpRank), onFault)
     } catch (thrown) {
-      this.#reportFault('list of held blocks', BatonError.from(thrown).message)
+      onFault(BatonError.from(thrown).message)
+      return []
     }
-    return []
   }
 
   #reportFault(what: string, fault: string): void {
     if (this.#reportedFaults.size >= FAULTS_REPORTED_MAX || this.#reportedFaults.has(fault)) return
     this.#reportedFaults.add(fault)
-    const text = `the engine sent an invalid ${what}, which is ignored: ${fault}`
+    const text = `the engine sent invalid ${what}, which are ignored: ${fault}`
     this.#onFault(new BatonError('backend.contract_violation', text))
   }
 

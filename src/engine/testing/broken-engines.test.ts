@@ -42,6 +42,9 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'finish-unknown': chunks((chunk) =>
     chunk.finish === undefined ? chunk : { ...chunk, finish: 'tired' as FinishReason },
   ),
+  'item-too-large': chunks((chunk) =>
+    chunk.finish === undefined ? { ...chunk, tokenIds: new Uint32Array(2 ** 28) as never } : chunk,
+  ),
   'token-invalid': chunks((chunk) =>
     chunk.finish === undefined ? { ...chunk, tokenIds: [-1] } : chunk,
   ),

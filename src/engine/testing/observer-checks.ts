@@ -2,7 +2,8 @@
 import type { KvEvent, KvTier, LoadReport } from '../../kv/index.ts'
 import type { EngineConfig } from '../../request/index.ts'
 import type { EngineObserver } from '../engine.ts'
-import { kvEventFault, loadReportFault } from '../report-faults.ts'
+import { ownKvEvents } from '../reports/own-kv-events.ts'
+import { ownLoadReport } from '../reports/own-report.ts'
 import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import type { ReportBuilder } from './conformance-report.ts'
@@ -23,25 +24,20 @@ export class ObserverCheck implements EngineObserver {
     const stored = this.#stored.get(dpRank) ?? new Map<KvTier, Set<string>>()
     this.#stored.set(dpRank, stored)
     this.#judgeRank(dpRank)
-    if (!Array.isArray(events)) {
-      this.#fail('kv-event-malformed', 'events are not a list')
-      return
-    }
-    for (const event of events) {
-      const fault = kvEventFault(event)
-      if (fault !== null) this.#fail('kv-event-malformed', fault)
-      else if (event.kind === 'cleared') stored.clear()
+    const sound = ownKvEvents(events, (fault) => this.#fail('kv-event-malformed', fault))
+    for (const event of sound) {
+      if (event.kind === 'cleared') stored.clear()
       else if (event.kind === 'stored') this.#store(event, stored)
       else this.#remove(event, stored)
     }
   }
 
   load(report: LoadReport): void {
-    const fault = loadReportFault(report)
-    if (fault !== null) this.#fail('load-report-invalid', fault)
-    else if (report.activeBlocks > report.totalBlocks)
+    const own = ownLoadReport(report)
+    if (typeof own === 'string') this.#fail('load-report-invalid', own)
+    else if (own.activeBlocks > own.totalBlocks)
       this.#fail('load-report-invalid', 'more active blocks than there are')
-    else this.#judgeRank(report.dpRank)
+    else this.#judgeRank(own.dpRank)
   }
 
   #judgeRank(dpRank: number): void {
@@ -55,10 +51,7 @@ export class ObserverCheck implements EngineObserver {
 
   /** Checks `heldKv`, the state that a late subscriber gets. */
   held(dpRank: number, events: readonly KvEvent[]): void {
-    const fault = Array.isArray(events)
-      ? events.map(kvEventFault).find((each) => each !== null)
-      : 'what it holds is not a list'
-    if (fault != null) this.#fail('kv-event-malformed', `heldKv(${dpRank}): ${fault}`)
+    ownKvEvents(events, (fault) => this.#fail('kv-event-malformed', `heldKv(${dpRank}): ${fault}`))
   }
 
   /** Reports arrive between checks, so their faults are not those of the current check. */

@@ -133,6 +133,29 @@ function unreadable(key: string): object {
   return Object.defineProperty({}, key, { get: refuse, enumerable: true })
 }
 
+/** Arrays that report any length, and whose memory cannot be reached. */
+class OddFloats extends Float32Array {
+  override get length(): number {
+    return 5000
+  }
+  override get buffer(): never {
+    return refuse()
+  }
+}
+class OddHashes extends Uint32Array {
+  #reads = 0
+  override get length(): number {
+    return this.#reads++ < 3 ? 2 : 1000
+  }
+}
+
+function readableFor(times: number, value: object): object {
+  let reads = 0
+  const get = (target: object, name: PropertyKey): unknown =>
+    ++reads > times ? refuse() : Reflect.get(target, name)
+  return new Proxy(value, { get })
+}
+
 function failure(data: object): BatonError {
   return new BatonError('backend.unknown', 'm', { data: data as BatonError['data'] })
 }
@@ -182,6 +205,28 @@ describe('one invalid item', () => {
       'engine data of bigints',
       { tokenIds: [9], engineData: BigInt64Array.of(1n) },
       'payload-invalid',
+    ],
+    [
+      'engine data that names the same bytes a thousand times',
+      { tokenIds: [9], engineData: Array<object>(1000).fill(new Uint8Array(7 * 2 ** 20)) },
+      'payload-invalid',
+    ],
+    [
+      'ids in a typed array without an end',
+      { tokenIds: new Uint32Array(2 ** 26) },
+      'item-too-large',
+    ],
+    [
+      'the same alternatives for two thousand tokens',
+      {
+        tokenIds: [],
+        logprobs: Array<object>(2000).fill({
+          ...logprob,
+          logprob: -1,
+          top: Array<object>(10_000).fill({ tokenId: 1, logprob: -1 }),
+        }),
+      },
+      'item-too-large',
     ],
     ['cancelled, unasked', { tokenIds: [], finish: 'cancelled' }, 'cancelled-unasked'],
   ]
@@ -247,6 +292,8 @@ describe('one invalid item', () => {
     ['in a list', [1, 2], [1, 2]],
     ['of f64', Float64Array.of(1, 2), [1, 2]],
     ['of texts', ['1'], null],
+    ['of a class of its own', new OddFloats(2), [0, 0]],
+    ['of 4 billion holes', Object.assign([], { length: 2 ** 32 - 1 }), null],
     ['of nothing', new Float32Array(0), null],
     ['too large for f32', [1e300], null],
     ['that is none', undefined, null],
@@ -315,11 +362,27 @@ describe('one invalid item', () => {
     expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(3)
   })
 
+  it.each<[string, object]>([
+    ['hashes that say another length', { hashes: new OddHashes(2) }],
+    ['a parent that can be read only once', { hashes, parent: readableFor(3, [5, 6]) }],
+  ])('a KV event with %s - is told as it is, and the connection stays', async (_name, odd) => {
+    const engine = new WrongEngine()
+    const scene = await serve(engine)
+    const reply = scene.send('good')
+    await until('the stream runs', () => reply.tokens.length === 1)
+    engine.observer?.kvEvents(0, [{ ...stored, tier: 'device', ...odd } as KvEvent])
+    engine.release()
+    await until('the stream ends', () => reply.end !== null && scene.batches.length > 0)
+    expect([reply.tokens, reply.end, scene.disconnects()]).toEqual([[7, 8], 'length', 0])
+    expect(scene.batches).toEqual([1])
+  })
+
   const good = { ...stored, kind: 'stored', tier: 'device' } as const
   it.each<[string, () => unknown, number[]]>([
     ['one of no kind', () => [{ kind: 'lost' }, good], [2]],
     ['one of an unknown tier', () => [{ ...good, tier: 'tape' }, good], [2]],
     ['no list', () => 7, [1]],
+    ['a list of 4 billion holes', () => Object.assign([], { length: 2 ** 32 - 1 }), [1]],
     ['nothing but an error', () => refuse(), [1]],
   ])('an announcement of cached blocks: %s - affects no stream', async (_name, heldKv, told) => {
     const engine = Object.assign(new WrongEngine(), { heldKv })

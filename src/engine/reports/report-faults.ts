@@ -6,10 +6,10 @@
  * could not store. Whether events are consistent (a parent that was never stored) is checked by the conformance kit;
  * the routers' indexes tolerate such events.
  */
-import { BatonError } from '../base/index.ts'
-import type { KvEvent, LoadReport } from '../kv/index.ts'
-import type { EngineConfig } from '../request/index.ts'
-import { shown } from './shown.ts'
+import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import type { EngineConfig } from '../../request/index.ts'
+import { shown } from '../shown.ts'
+import { isTypedArray } from '../typed-array.ts'
 
 /** Limit of one event: a million blocks (two halves each). */
 const HALVES_MAX = 2 ** 21
@@ -36,34 +36,8 @@ export function rankFault(
   return `rank ${shown(dpRank)}: the engine's config names ${known} (dataParallelStartRank, dataParallelSize)`
 }
 
-export function kvEventFault(event: KvEvent): string | null {
-  return readable('an event', () => eventFault(event))
-}
-
-/** A getter or proxy of the engine may throw. */
-function readable(what: string, judge: () => string | null): string | null {
-  try {
-    return judge()
-  } catch (thrown) {
-    return `${what} cannot be read: ${BatonError.from(thrown).message}`
-  }
-}
-
-/** A copy that the engine cannot change any more, of which each field was read once; or what is wrong with it. */
-export function ownReport<Report extends object>(
-  report: Report,
-  faultOf: (own: Report) => string | null,
-): Report | string {
-  let own = report
-  const fault = readable('a report', () => {
-    if (typeof report === 'object' && report !== null) own = { ...report }
-    return faultOf(own)
-  })
-  return fault ?? own
-}
-
-function eventFault(event: KvEvent): string | null {
-  if (typeof event !== 'object' || event === null) return 'an event is not a record'
+/** Of an event that is the worker's own copy. */
+export function eventFault(event: KvEvent): string | null {
   switch (event.kind) {
     case 'cleared':
       return null
@@ -76,12 +50,8 @@ function eventFault(event: KvEvent): string | null {
   }
 }
 
-export function loadReportFault(report: LoadReport): string | null {
-  return readable('a load report', () => reportFault(report))
-}
-
-function reportFault(report: LoadReport): string | null {
-  if (typeof report !== 'object' || report === null) return 'a load report is not a record'
+/** Of a report that is the worker's own copy. */
+export function reportFault(report: LoadReport): string | null {
   for (const field of LOAD_FIELDS) {
     if (!isU32(report[field])) return `${field} is ${shown(report[field])}`
   }
@@ -96,7 +66,7 @@ function storedFault({
 }: Extract<KvEvent, { kind: 'stored' }>): string | null {
   const found = tierFault(tier) ?? hashesFault(hashes)
   if (found !== null) return found
-  if (!(localHashes instanceof Uint32Array)) return '`localHashes` is not a Uint32Array'
+  if (!isTypedArray(localHashes, 'Uint32Array')) return '`localHashes` is not a Uint32Array'
   if (localHashes.length !== 0 && localHashes.length !== hashes.length) {
     return 'local hashes are not one per block'
   }
@@ -125,7 +95,7 @@ function tierFault(tier: unknown): string | null {
 }
 
 function hashesFault(hashes: Uint32Array): string | null {
-  if (!(hashes instanceof Uint32Array)) return '`hashes` is not a Uint32Array'
+  if (!isTypedArray(hashes, 'Uint32Array')) return '`hashes` is not a Uint32Array'
   const { length } = hashes
   return length === 0 || length % 2 !== 0 || length > HALVES_MAX
     ? `${length} halves of hashes`
