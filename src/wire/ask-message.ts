@@ -19,7 +19,17 @@ export function encodeAsk(writer: FrameWriter, tag: number, question: unknown): 
 }
 
 export function encodeAnswer(writer: FrameWriter, tag: number, answer: Answer): void {
-  writer.begin(tag).bytes(encodePlain(answer, 'an answer')).end()
+  const bytes = packedAnswer(answer)
+  writer.begin(tag).bytes(bytes).end()
+}
+
+/** An answer may come from an engine; one that cannot be sent is answered with the reason. */
+function packedAnswer(answer: Answer): Uint8Array {
+  try {
+    return encodePlain(answer, 'an answer')
+  } catch (thrown) {
+    return encodePlain({ error: BatonError.from(thrown).toValue() }, 'an error')
+  }
 }
 
 /** Throws the peer's error, or `transport.protocol` if the message is not an answer. */

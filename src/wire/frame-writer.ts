@@ -36,7 +36,10 @@ export class FrameWriter {
     return this.#frame === -1 ? 0 : this.#end - this.#frame - HEADER_BYTES
   }
 
+  /** Whoever began a frame that is still open has thrown: nothing of that frame is sent. */
   begin(tag: number): this {
+    if (this.#frame !== -1) this.#end = this.#frame
+    this.#frame = -1
     this.#reserve(HEADER_BYTES)
     this.#frame = this.#end
     this.#view.setUint32(this.#end + 4, tag, true)

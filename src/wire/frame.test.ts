@@ -200,6 +200,23 @@ describe('frames', () => {
     expect(writer.take()).toBeUndefined()
   })
 
+  it('writer - a frame whose writer has thrown is not sent, the next one is', () => {
+    for (const bytes of [4, 100]) {
+      const writer = new FrameWriter(64)
+      writer.begin(TAG.PING).f64(1).end()
+      writer.begin(TAG.KV_EVENTS).bytes(new Uint8Array(bytes))
+      expect(writer.take()?.length).toBe(16)
+      expect(writer.take()).toBeUndefined()
+      writer.begin(TAG.PING).f64(2).end()
+      const taken = Buffer.from(writer.take() ?? [])
+      expect([taken.length, taken.readUInt32LE(4), taken.readDoubleLE(8)]).toEqual([
+        16,
+        TAG.PING,
+        2,
+      ])
+    }
+  })
+
   it('decoder - random frames in random pieces are restored', () => {
     const seed = Number(process.env['BATON_FUZZ_SEED'] ?? Date.now() % 1e9)
     const random = seededRandom(seed)

@@ -4,6 +4,7 @@ import { BatonError } from '../base/index.ts'
 import type { KvEventBatch } from '../kv/index.ts'
 import { finishChunk } from '../request/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
+import { decodeAnswer, encodeAnswer } from './ask-message.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameWriter } from './frame-writer.ts'
 import {
@@ -155,6 +156,41 @@ describe('messages', () => {
     const bytes = encodePlain(value, 'it')
     const back = decodePlain(bytes, 0, bytes.length, 'it') as typeof value
     expect([...back.u, ...back.b, ...back.f]).toEqual([1, 2 ** 31, 7, 0.5])
+  })
+
+  it('plain values - a typed array of an unknown class, or without whole numbers, is refused', () => {
+    // [typed array, class, bytes]; 6 is Uint32Array, whose numbers have 4 bytes.
+    const decode = (hex: string) => {
+      const bytes = Buffer.from(hex, 'hex')
+      return decodePlain(bytes, 0, bytes.length, 'it')
+    }
+    expect(decode('c7057406' + '01000000')).toEqual(Uint32Array.of(1))
+    expect(() => decode('c7047406' + '010000')).toThrow(/no whole numbers/)
+    expect(() => decode('c70574ff' + '01000000')).toThrow(/no whole numbers/)
+    expect(() => decode('c70074')).toThrow()
+    class Odd extends Uint32Array {}
+    expect(() => encodePlain({ odd: new Odd(1) }, 'it')).toThrow(/cannot be sent/)
+  })
+
+  it('an answer that cannot be sent - is answered with the reason', () => {
+    const payload = payloadOf((writer) =>
+      encodeAnswer(writer, TAG.COMMAND, { answer: new Map([[1, 2n ** 70n]]) }),
+    )
+    expect(() => decodeAnswer(payload, 0, payload.length)).toThrow(/cannot be sent/)
+  })
+
+  it('KV_EVENTS - an array that reports another length gives a sound frame all the same', () => {
+    class Odd extends Uint32Array {
+      override get length(): number {
+        return 1000
+      }
+    }
+    const event = { kind: 'removed', tier: 'device', hashes: new Odd(2) } as const
+    const payload = payloadOf((writer) =>
+      encodeKvEvents(writer, { sequence: 1, dpRank: 0, events: [event] }),
+    )
+    const [decoded] = decodeKvEvents(payload, 0, payload.length).events
+    expect(decoded).toEqual({ ...event, hashes: new Uint32Array(2) })
   })
 
   it('CHUNK and FINISH - the tag tells whether the chunk is terminal', () => {

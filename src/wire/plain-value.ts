@@ -15,6 +15,8 @@ import { protocolError } from './protocol-error.ts'
 const DEPTH_MAX = 64
 /** The msgpack extension type that msgpackr uses for typed arrays. */
 const EXT_TYPED_ARRAY = 0x74
+/** Of the library's classes of typed arrays, by the byte that follows the type: Int8Array to BigUint64Array. */
+const ELEMENT_BYTES = [1, 1, 1, 2, 2, 4, 4, 4, 8, 8, 8]
 
 const OPTIONS = {
   useRecords: false,
@@ -183,16 +185,28 @@ function sizedAt(bytes: Uint8Array, at: number, end: number, width: number): num
 
 function readExtension(type: number, bytes: Uint8Array, at: number, end: number, head: Head): void {
   const width = 1 << (type - 0xc7)
-  head.size = 2 + width + countAt(bytes, at, end, width)
-  expectTypedArray(bytes[at + 1 + width])
+  const length = countAt(bytes, at, end, width)
+  head.size = 2 + width + length
+  expectTypedArray(bytes, at + 1 + width, length)
 }
 
 function readFixedExtension(type: number, bytes: Uint8Array, at: number, head: Head): void {
-  head.size = 2 + (1 << (type - 0xd4))
-  expectTypedArray(bytes[at + 1])
+  const length = 1 << (type - 0xd4)
+  head.size = 2 + length
+  expectTypedArray(bytes, at + 1, length)
 }
 
-function expectTypedArray(extension: number | undefined): void {
-  if (extension === EXT_TYPED_ARRAY) return
-  throw protocolError('message.malformed', `packed extension ${extension ?? 'cut'} is not allowed`)
+/** `length`: of the class and the numbers. The numbers must be whole, or the library could not decode them. */
+function expectTypedArray(bytes: Uint8Array, at: number, length: number): void {
+  const extension = bytes[at]
+  if (extension !== EXT_TYPED_ARRAY) {
+    throw protocolError(
+      'message.malformed',
+      `packed extension ${extension ?? 'cut'} is not allowed`,
+    )
+  }
+  const elementBytes = ELEMENT_BYTES[bytes[at + 1] ?? -1]
+  if (elementBytes === undefined || (length - 1) % elementBytes !== 0) {
+    throw protocolError('message.malformed', 'a packed typed array has no whole numbers')
+  }
 }
