@@ -30,7 +30,13 @@ export type { EngineMetric } from './engine-metric.ts'
 export { metricsOfLoad } from './load-metrics.ts'
 export { RequestContext } from './generate-context.ts'
 export type { GenerateContext } from './generate-context.ts'
-export { checkedBlocks, kvBlocksError, kvPinFault } from './kv-block-faults.ts'
+export {
+  checkedBlocks,
+  kvBlocksError,
+  kvPinFault,
+  ownIndexes,
+  ownPinnedBlocks,
+} from './kv-block-faults.ts'
 export type { KvBlockSource, KvPin } from './kv-block-source.ts'
 export {
   brokenStreamRule,

@@ -1,25 +1,54 @@
 /**
  * Checks what an engine's `kvBlocks` return: other processes read it as part of an offer, where an invalid value would
- * break the connection of all streams.
+ * break the connection of all streams. Each field is read once, and typed arrays by their memory.
  */
 import { BatonError, isRecord } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from './kv-block-source.ts'
 import { shown } from './shown.ts'
+import { isTypedArray, ordinaryArray, typedArrayCopy, typedArrayLength } from './typed-array.ts'
 
-/** Null: the pin is valid for a prompt of `promptTokens` tokens. */
-export function kvPinFault(
-  pin: Omit<KvPin, 'release'>,
+/** What a pin holds, as the worker's own, because it is kept as long as the offer. */
+type PinnedBlocks = Omit<KvPin, 'release'>
+
+/** The blocks of a valid pin for a prompt of `promptTokens` tokens, or what is wrong with it. */
+export function ownPinnedBlocks(
+  pin: PinnedBlocks,
   promptTokens: number,
   blockTokens: number,
-): string | null {
+): PinnedBlocks | string {
   if (!isRecord(pin)) return 'no record'
   const { tokenCount, blockKeys, kvBytes } = pin
   const most = Math.max(0, promptTokens - 1)
   if (!isCount(tokenCount) || tokenCount > most) return `tokenCount is ${shown(tokenCount)}`
-  if (!(blockKeys instanceof Uint32Array)) return 'blockKeys is no Uint32Array'
+  if (!isTypedArray(blockKeys, 'Uint32Array')) return 'blockKeys is no Uint32Array'
   const halves = 2 * Math.ceil(tokenCount / blockTokens)
-  if (blockKeys.length !== halves) return `${blockKeys.length} halves of keys instead of ${halves}`
-  return isCount(kvBytes) ? null : `kvBytes is ${shown(kvBytes)}`
+  const given = typedArrayLength(blockKeys)
+  if (given !== halves) return `${given} halves of keys instead of ${halves}`
+  if (!isCount(kvBytes)) return `kvBytes is ${shown(kvBytes)}`
+  return { tokenCount, blockKeys: typedArrayCopy(blockKeys, 'Uint32Array'), kvBytes }
+}
+
+export function kvPinFault(
+  pin: PinnedBlocks,
+  promptTokens: number,
+  blockTokens: number,
+): string | null {
+  const own = ownPinnedBlocks(pin, promptTokens, blockTokens)
+  return typeof own === 'string' ? own : null
+}
+
+/** The indexes that `missing` returned for so many blocks. Throws if they are not indexes of these blocks. */
+export function ownIndexes(given: unknown, blockCount: number): number[] {
+  if (!Array.isArray(given)) throw kvBlocksError('missing: not a list')
+  const { length } = given as readonly unknown[]
+  if (!(length <= blockCount)) throw kvBlocksError(`missing: ${length} of ${blockCount} blocks`)
+  const own: number[] = []
+  for (let i = 0; i < length; i++) {
+    const index: unknown = given[i]
+    if (!isCount(index) || index >= blockCount) throw kvBlocksError(`missing: ${shown(index)}`)
+    own.push(index)
+  }
+  return own
 }
 
 /** Reads blocks; a block that cannot be read is not held. `onFault` is called at most once. */
@@ -39,9 +68,10 @@ export function checkedBlocks(
     try {
       const bytes: unknown = source.get(low, high)
       if (bytes === undefined) return undefined
-      if (!(bytes instanceof Uint8Array)) return report('no Uint8Array')
+      if (!isTypedArray(bytes, 'Uint8Array')) return report('no Uint8Array')
       // Memory that was transferred to another thread has no bytes, either.
-      return bytes.length > 0 ? bytes : report('a block without bytes')
+      if (typedArrayLength(bytes) === 0) return report('a block without bytes')
+      return ordinaryArray(bytes, 'Uint8Array')
     } catch (thrown) {
       return report(BatonError.from(thrown).message)
     }

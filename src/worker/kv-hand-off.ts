@@ -9,7 +9,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
-import { checkedBlocks, kvBlocksError, kvPinFault } from '../engine/index.ts'
+import { checkedBlocks, kvBlocksError, ownIndexes, ownPinnedBlocks } from '../engine/index.ts'
 import type { KvBlockSource, KvPin } from '../engine/index.ts'
 import type { GenerateRequest, KvOffer, KvTransfer } from '../request/index.ts'
 import type { KvClient, KvHold, KvServer } from '../wire/index.ts'
@@ -87,9 +87,10 @@ export class KvHandOff {
     if (server?.grown === undefined || tokenCount < 1) return null
     if (source?.keysOf === undefined || source.bytesPerToken === undefined) return null
     const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt, routing.loraName)
-    const whole = { tokenCount, blockKeys, kvBytes: tokenCount * source.bytesPerToken }
-    const fault = kvPinFault(whole, tokenIds.length, source.blockTokens)
-    if (fault !== null) throw kvBlocksError(`keysOf: ${fault}`)
+    const kvBytes = tokenCount * source.bytesPerToken
+    const given = { tokenCount, blockKeys, kvBytes }
+    const whole = ownPinnedBlocks(given, tokenIds.length, source.blockTokens)
+    if (typeof whole === 'string') throw kvBlocksError(`keysOf: ${whole}`)
     const hold = new GrowingHold(whole, this.#pin(source, request))
     return { offer: this.#offer(request, server, source, hold), hold }
   }
@@ -125,13 +126,12 @@ export class KvHandOff {
         this.#report(BatonError.from(thrown, 'backend.unknown'))
       }
     }
-    const fault = kvPinFault(pin, tokenIds.length, source.blockTokens)
-    if (fault !== null) {
+    const own = ownPinnedBlocks(pin, tokenIds.length, source.blockTokens)
+    if (typeof own === 'string') {
       release()
-      throw kvBlocksError(`pin: ${fault}`)
+      throw kvBlocksError(`pin: ${own}`)
     }
-    const { tokenCount, blockKeys, kvBytes } = pin
-    return { tokenCount, blockKeys, kvBytes, release }
+    return { ...own, release }
   }
 
   #report(error: BatonError): void {
@@ -210,7 +210,7 @@ export class KvHandOff {
     const before = this.#pin(source, request)
     try {
       checkOffer(offer, source, request)
-      const missing = source.missing(offer.blockKeys)
+      const missing = ownIndexes(source.missing(offer.blockKeys), offer.blockKeys.length / 2)
       const stats = await this.#withinDeadline(signal, (limited) =>
         client.pull(
           offer,
