@@ -208,7 +208,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     const embedding = embeddingOf(await engine.embed(request, this.#context))
     if (this.#context.isStopped) return this.#endCancelled()
     if (embedding === null) {
-      const text = 'the embedding is invalid: expected a non-empty list of finite numbers'
+      const text = 'the embedding is invalid: expected a list of 1 to 1,048,576 finite numbers'
       throw new BatonError('backend.contract_violation', text)
     }
     // Clients compare it with vectors that they have stored.

@@ -30,6 +30,19 @@ describe('engineMetricsText', () => {
     )
   })
 
+  it.each([9_999, 10_000])('%i metrics - are written', (count) => {
+    const metrics = Array.from({ length: count }, (_, i) => ({ ...hits, labels: { i: String(i) } }))
+    expect(engineMetricsText(metrics).split('\n')).toHaveLength(count + 3)
+  })
+
+  it.each<[string, unknown]>([
+    ['10,001 metrics', Array<EngineMetric>(10_001).fill(hits)],
+    ['a list of 4 billion holes', Object.assign([], { length: 2 ** 32 - 1 })],
+    ['no list', 7],
+  ])('%s - are refused before they are read', (_name, metrics) => {
+    expect(() => engineMetricsText(metrics as EngineMetric[])).toThrow(/at most 10000/)
+  })
+
   it('special texts and numbers - are written as the format requires', () => {
     const labels = { path: 'a"b\\c\nd' }
     const text = engineMetricsText([{ ...hits, help: 'two\nlines', value: Infinity, labels }])

@@ -3,22 +3,30 @@
  *
  * An engine is foreign code, so a metric that violates the format is left out and cannot break the page.
  */
-import { isEngineMetric } from '../../engine/index.ts'
+import { BatonError, isEngineMetric } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import type { MetricsFormat } from './metrics-page.ts'
 import { openMetricsHead } from './open-metrics-text.ts'
 
 const PREFIX = 'baton_engine_'
+/** A list of a billion holes would stop the worker's streams while it is read. */
+const METRICS_MAX = 10_000
 
-/** `labels`: the worker's labels, which take precedence over the engine's. */
+/** `labels`: the worker's labels, which take precedence over the engine's. Throws if there are too many metrics. */
 export function engineMetricsText(
   metrics: readonly EngineMetric[],
   labels: Readonly<Record<string, string>> = {},
   format: MetricsFormat = 'prometheus',
 ): string {
   const families = new Map<string, EngineMetric[]>()
-  for (const metric of metrics) {
-    if (!isEngineMetric(metric)) continue
+  const { length } = metrics
+  if (!(length <= METRICS_MAX)) {
+    const text = `the engine has ${length} metrics: expected a list of at most ${METRICS_MAX}`
+    throw new BatonError('backend.contract_violation', text)
+  }
+  for (let i = 0; i < length; i++) {
+    const metric = metrics[i]
+    if (metric === undefined || !isEngineMetric(metric)) continue
     const family = families.get(metric.name) ?? []
     // The first metric of a family determines its kind.
     if (family[0] !== undefined && family[0].kind !== metric.kind) continue
