@@ -41,7 +41,8 @@ export {
   isToolCallParser,
   TOOL_CALL_PARSER_NAMES,
 } from './formats/tool-formats.ts'
-export { encodeChat, renderChat } from './template/render-chat.ts'
+export { encodeChat, renderChat, renderChatInSteps } from './template/render-chat.ts'
+export type { RenderedChat } from './template/render-chat.ts'
 export { StopStrings } from './detokenize/stop-strings.ts'
 export { isLongerThan, tokenFloorOf } from './tokenize/token-floor.ts'
 export type { EncodeOptions, Tokenizer } from './tokenize/tokenizer.ts'

@@ -1,9 +1,14 @@
 /** Renders messages to text and encodes it, so that only the template itself can write control tokens. */
 import { BatonError } from '../../base/index.ts'
 import type { ChatTemplate } from './chat-template.ts'
-import { ControlTextGuard, controlTextPatternOf } from './control-text-guard.ts'
+import { beforeMarker, unusedMarker, withMarker } from './continued-message.ts'
+import { ControlTextGuard } from './control-text-guard.ts'
+import { controlTextPatternOf } from './control-text-pattern.ts'
+import type { ControlTextPattern } from './control-text-pattern.ts'
 import { formsToTry, shapeMessages } from './message-form.ts'
 import type { ChatMessage, MessageForm } from './message-form.ts'
+import { Pace, withoutPauses } from './paced-scan.ts'
+import { collectTexts, mapTexts } from './text-values.ts'
 import type { Tokenizer } from '../tokenize/tokenizer.ts'
 
 export interface ChatInput {
@@ -17,77 +22,96 @@ export interface ChatInput {
   readonly kwargs?: Readonly<Record<string, unknown>>
 }
 
-interface RenderedChat {
+export interface RenderedChat {
   readonly text: string
   /** Ranges of user text that would otherwise become control tokens; see `EncodeOptions`. */
   readonly literalRanges: readonly number[]
 }
+
+/** Throws if a text is too long for whatever it is rendered for. */
+type Refuse = (text: string) => void
+
+/** A rendering of which marked characters are still to be restored; without a guard there are none. */
+interface MarkedChat {
+  readonly text: string
+  readonly guard: ControlTextGuard | null
+}
+
+/** Texts that are longer together are rendered without marks first, to see whether they are worth marking. */
+const LONG_CHARACTERS = 1024 * 1024
 
 export function renderChat(
   template: ChatTemplate,
   tokenizer: Tokenizer,
   input: ChatInput,
 ): RenderedChat {
-  if (input.continueFinalMessage !== true) return renderWhole(template, tokenizer, input)
-  const mark = unusedMark(input)
-  const messages = input.messages.map((message, index) =>
-    index === input.messages.length - 1
-      ? { ...message, content: textOfContent(message) + mark }
-      : message,
+  return withoutPauses(renderChatInSteps(template, tokenizer, input, () => undefined))
+}
+
+/**
+ * As `renderChat`, in steps between which other work may run, if there is much user text that looks like control
+ * tokens. `refuse` is asked as soon as the length of such a chat is known, because what follows takes time and memory.
+ */
+export function* renderChatInSteps(
+  template: ChatTemplate,
+  tokenizer: Tokenizer,
+  input: ChatInput,
+  refuse: Refuse,
+): Generator<undefined, RenderedChat> {
+  const pace = new Pace()
+  const marker = input.continueFinalMessage === true ? yield* markerFor(input, pace) : null
+  const upToMarker = (text: string): string => (marker === null ? text : beforeMarker(text, marker))
+  const shown =
+    marker === null
+      ? input
+      : { ...input, messages: withMarker(input.messages, marker), addGenerationPrompt: false }
+  const marked = yield* renderWhole({ template, tokenizer, pace }, shown, (plain) =>
+    refuse(upToMarker(plain)),
   )
-  const marked = { ...input, messages, addGenerationPrompt: false }
-  const { text, literalRanges } = renderWhole(template, tokenizer, marked)
-  const end = text.lastIndexOf(mark)
-  if (end < 0) {
-    throw new BatonError(
-      'request.invalid_argument',
-      "the model's chat template does not show the last message as it is: it cannot be continued",
-      { data: { param: 'messages' } },
-    )
-  }
-  return { text: text.slice(0, end), literalRanges: rangesBefore(literalRanges, end) }
+  const rendered = upToMarker(marked.text)
+  const { guard } = marked
+  if (guard === null) return { text: rendered, literalRanges: [] }
+  const text = yield* guard.restore(rendered)
+  refuse(text)
+  return { text, literalRanges: guard.literalRanges(rendered) }
 }
 
-function textOfContent({ content }: ChatMessage): string {
-  if (typeof content === 'string') return content
-  return (content ?? []).map((part) => part.text ?? '').join('')
-}
-
-/** A marker for the end of the last message that does not occur in the request. */
-function unusedMark(input: ChatInput): string {
+function markerFor(input: ChatInput, pace: Pace): Generator<undefined, string> {
   const texts: string[] = []
   collectTexts([input.messages, input.tools ?? null, input.kwargs ?? null], texts)
-  const all = texts.join('\n')
-  let mark = '\ue5a0'
-  while (all.includes(mark)) mark += '\ue5a1'
-  return `${mark}\ue5a2`
+  return unusedMarker(texts, pace)
 }
 
-/** Ranges as pairs of start and end. */
-function rangesBefore(ranges: readonly number[], end: number): number[] {
-  const kept: number[] = []
-  for (let at = 0; at + 1 < ranges.length; at += 2) {
-    const [from, to] = [ranges[at] ?? 0, ranges[at + 1] ?? 0]
-    if (from < end) kept.push(from, Math.min(to, end))
-  }
-  return kept
+interface Renderer {
+  readonly template: ChatTemplate
+  readonly tokenizer: Tokenizer
+  readonly pace: Pace
 }
 
-function renderWhole(template: ChatTemplate, tokenizer: Tokenizer, input: ChatInput): RenderedChat {
+function* renderWhole(
+  renderer: Renderer,
+  input: ChatInput,
+  refuse: Refuse,
+): Generator<undefined, MarkedChat> {
+  const { template } = renderer
   let refusal: BatonError | null = null
   const forms = formsToTry(template.form, input.messages, input.tools !== undefined)
   for (const form of forms) {
     try {
-      const rendered = renderForm(template, tokenizer, input, form)
+      const rendered = yield* renderForm(renderer, input, form, refuse)
       if (form !== template.form) template.acceptsForm(form)
       return rendered
     } catch (thrown) {
-      if (!(thrown instanceof BatonError) || thrown.code !== 'request.invalid_argument')
-        throw thrown
+      if (!isRejection(thrown)) throw thrown
       refusal ??= thrown
     }
   }
   throw refusal ?? new BatonError('runtime.internal', 'internal error: no message form was tried')
+}
+
+/** The template does not accept the messages; perhaps it does in another form. */
+function isRejection(thrown: unknown): thrown is BatonError {
+  return thrown instanceof BatonError && thrown.code === 'request.invalid_argument'
 }
 
 /** Token ids of a rendered chat. The template writes BOS itself if the model needs it. */
@@ -95,12 +119,12 @@ export function encodeChat(tokenizer: Tokenizer, rendered: RenderedChat): Uint32
   return tokenizer.encode(rendered.text, { special: true, literalRanges: rendered.literalRanges })
 }
 
-function renderForm(
-  template: ChatTemplate,
-  tokenizer: Tokenizer,
+function* renderForm(
+  { template, tokenizer, pace }: Renderer,
   input: ChatInput,
   form: MessageForm,
-): RenderedChat {
+  refuse: Refuse,
+): Generator<undefined, MarkedChat> {
   const { tools, kwargs = {} } = input
   const messages = shapeMessages(input.messages, form)
   const shownTools = tools ?? (form.emptyTools ? [] : null)
@@ -108,35 +132,43 @@ function renderForm(
   user['messages'] = messages
   user['tools'] = shownTools
   const constants = { add_generation_prompt: input.addGenerationPrompt ?? true }
+  const render = (values: object): string => template.render(Object.assign({}, constants, values))
   const pattern = controlTextPatternOf(tokenizer.addedTokens)
   const texts: string[] = []
   collectTexts(user, texts)
   // Nearly all requests have no control token in their text: nothing to replace or restore.
-  if (!texts.some((text) => pattern.occursIn(text))) {
-    return { text: template.render(Object.assign(constants, user)), literalRanges: [] }
-  }
-  const guard = new ControlTextGuard(pattern, [...texts, template.source])
-  const marked = mapTexts(user, (text) => guard.protect(text)) as typeof user
-  return guard.restore(template.render(Object.assign(constants, marked)))
+  if (!(yield* occursInAny(texts, pattern, pace))) return { text: render(user), guard: null }
+  const isLong = texts.reduce((sum, text) => sum + text.length, 0) > LONG_CHARACTERS
+  if (isLong) refuseUnmarked(() => render(user), refuse)
+  const guard = new ControlTextGuard(pattern, pace)
+  for (const text of texts) yield* guard.avoid(text)
+  yield* guard.avoid(template.source)
+  for (const [at, text] of texts.entries()) texts[at] = yield* guard.protect(text)
+  if (isLong) yield
+  let at = 0
+  const marked = mapTexts(user, (text) => texts[at++] ?? text) as typeof user
+  return { text: render(marked), guard }
 }
 
-/** Collects every string in a JSON value, including field names. */
-function collectTexts(value: unknown, into: string[]): void {
-  if (typeof value === 'string') into.push(value)
-  else if (Array.isArray(value)) for (const item of value as unknown[]) collectTexts(item, into)
-  else if (typeof value === 'object' && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
-      into.push(key)
-      collectTexts(item, into)
-    }
+function* occursInAny(
+  texts: readonly string[],
+  pattern: ControlTextPattern,
+  pace: Pace,
+): Generator<undefined, boolean> {
+  for (const text of texts.filter((each) => pattern.mayOccurIn(each))) {
+    if (yield* pattern.occursIn(text, pace)) return true
   }
+  return false
 }
 
-function mapTexts(value: unknown, map: (text: string) => string): unknown {
-  if (typeof value === 'string') return map(value)
-  if (Array.isArray(value)) return value.map((item: unknown) => mapTexts(item, map))
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [map(key), mapTexts(item, map)]),
-  )
+/**
+ * Without its marks a chat has the same length, unless the template looks for control tokens in user text. If it shows
+ * less then, or rejects the text, the restored rendering is judged; if it shows too much, other servers show that, too.
+ */
+function refuseUnmarked(render: () => string, refuse: Refuse): void {
+  try {
+    refuse(render())
+  } catch (thrown) {
+    if (!isRejection(thrown)) throw thrown
+  }
 }
