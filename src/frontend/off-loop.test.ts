@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
+import { parseChatRequest } from '../api/index.ts'
+import { chatPrompt } from './prompt/prompt.ts'
 
 /** A frontend that records which texts were tokenised off the event loop, and how many at a time. */
 function start() {
@@ -80,8 +82,8 @@ describe('long texts', () => {
     '%s - a text that cannot fit the context is refused before it is tokenised',
     async (path, field) => {
       const { it_, texts } = start()
-      const ask = async (megabytes: number) => {
-        const text = 'once upon a time '.repeat((megabytes * 1024 * 1024) / 17)
+      const ask = async (megabytes: number, phrase = 'once upon a time ') => {
+        const text = phrase.repeat((megabytes * 1024 * 1024) / phrase.length)
         const value = field === 'messages' ? user(text) : text
         return await it_.post(path, {
           model: 'storyteller',
@@ -89,10 +91,12 @@ describe('long texts', () => {
           ...(path === '/v1/messages' ? { max_tokens: 1 } : {}),
         })
       }
-      const reply = await ask(8)
-      expect(reply.status).toBe(400)
-      expect(reply.json.error.message).toMatch(/4096 tokens\. .* resulted in at least \d+ tokens/)
-      expect([texts, it_.runs]).toEqual([[], []])
+      for (const phrase of [undefined, '<|', '<|im_start|>']) {
+        const reply = await ask(8, phrase)
+        expect(reply.status).toBe(400)
+        expect(reply.json.error.message).toMatch(/4096 tokens\. .* resulted in at least \d+ tokens/)
+        expect([texts, it_.runs]).toEqual([[], []])
+      }
       // A text that might fit is counted exactly.
       const near = await ask(0.02)
       expect(texts).toHaveLength(1)
@@ -109,21 +113,40 @@ describe('long texts', () => {
     '%s of %s - counts more than fits, and refuses a text that is many times too long',
     async (path, field, param) => {
       const { it_, texts } = start()
-      const ask = async (characters: number) => {
-        const text = 'once upon a time '.repeat(characters / 17)
+      const ask = async (characters: number, phrase = 'once upon a time ') => {
+        const text = phrase.repeat(characters / phrase.length)
         const value = field === 'messages' ? user(text) : text
         return await it_.post(path, { model: 'storyteller', [field]: value })
       }
       expect((await ask(100_000)).status).toBe(200)
       expect(texts).toHaveLength(1)
-      const reply = await ask(2 * 1024 * 1024)
-      expect(reply.status).toBe(413)
-      expect(JSON.stringify(reply.json)).toMatch(
-        new RegExp(`${param}.*: \\d+ characters, at most 1048576 are tokenised`),
-      )
-      expect(texts).toHaveLength(1)
+      for (const phrase of [undefined, '<|']) {
+        const reply = await ask(2 * 1024 * 1024, phrase)
+        expect(reply.status).toBe(413)
+        expect(JSON.stringify(reply.json)).toMatch(
+          new RegExp(`${param}.*: \\d+ characters, at most 1048576 are tokenised`),
+        )
+        expect(texts).toHaveLength(1)
+      }
     },
   )
+
+  it('control tokens that the template does not show - marked between other work', async () => {
+    let turns = 0
+    const pause = (): Promise<void> => {
+      turns += 1
+      return Promise.resolve()
+    }
+    const text = storyteller()
+    const call = parseChatRequest({
+      model: 'storyteller',
+      messages: [{ role: 'user', name: '<|'.repeat(1024 * 1024), content: 'hi' }],
+    })
+    const offLoop = { encode: () => undefined, refuse: () => undefined, pause }
+    const plain = parseChatRequest({ model: 'storyteller', messages: user('hi') })
+    expect(await chatPrompt(call, text, offLoop)).toEqual(chatPrompt(plain, text, offLoop))
+    expect(turns).toBeGreaterThan(4)
+  })
 
   it('a client that leaves while its text is tokenised - nothing is sent', async () => {
     const client = new AbortController()

@@ -67,5 +67,5 @@ async function tokensOf(
   if (typeof prompt !== 'string') return (await chatPrompt(prompt, text, offLoop)).tokenIds
   const { tokenizer } = text
   const options = { special: true, addBos: addSpecialTokens && tokenizer.addsBos }
-  return (await offLoop(prompt, options)) ?? tokenizer.encode(prompt, options)
+  return (await offLoop.encode(prompt, options)) ?? tokenizer.encode(prompt, options)
 }

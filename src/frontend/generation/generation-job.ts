@@ -1,11 +1,12 @@
 /**
  * The parts of generating calls: what an endpoint provides, and what all endpoints are given.
  */
+import { sleep } from '../../base/index.ts'
 import type { BackgroundResponses } from '../state/background-responses.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { hasRemoteTokenizer } from '../../request/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
-import type { EncodeOptions, ModelText, OutputParser } from '../../text/index.ts'
+import type { ModelText, OutputParser } from '../../text/index.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import type { CallRecord } from './call-record.ts'
 import type { FrontendLimits, FrontendOptions } from './frontend-options.ts'
@@ -63,11 +64,15 @@ export function offLoopOf(
   model: ServedModel,
   { tokenizer }: ModelText,
 ): OffLoop {
-  return (text: string, options: EncodeOptions, charactersOfAll = text.length) => {
-    const [card] = model.cards
-    if (card === undefined) return undefined
-    const isShort = charactersOfAll < deps.bounds.offLoopCharacters
-    if (isShort && !hasRemoteTokenizer(card)) return undefined
-    return deps.encodeOffLoop?.(card, tokenizer, text, options)
+  return {
+    encode: (text, options, charactersOfAll = text.length) => {
+      const [card] = model.cards
+      if (card === undefined) return undefined
+      const isShort = charactersOfAll < deps.bounds.offLoopCharacters
+      if (isShort && !hasRemoteTokenizer(card)) return undefined
+      return deps.encodeOffLoop?.(card, tokenizer, text, options)
+    },
+    refuse: () => undefined,
+    pause: () => sleep(deps.clock, 0),
   }
 }

@@ -4,8 +4,8 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { ChatCall, GenerationOptions, Prompt } from '../../api/index.ts'
-import { encodeChat, renderChat } from '../../text/index.ts'
-import type { EncodeOptions, ModelText } from '../../text/index.ts'
+import { encodeChat, renderChatInSteps } from '../../text/index.ts'
+import type { EncodeOptions, ModelText, RenderedChat } from '../../text/index.ts'
 import { refuseEndlessText, refuseHopelessText } from './context-window.ts'
 
 export interface PreparedPrompt {
@@ -14,15 +14,22 @@ export interface PreparedPrompt {
   readonly text?: string
 }
 
-/**
- * Encodes a long text outside of the event loop; undefined: the text is not long. Several texts of one call
- * count with their total length.
- */
-export type OffLoop = (
-  text: string,
-  options: EncodeOptions,
-  charactersOfAll?: number,
-) => Promise<Uint32Array> | undefined
+/** How long texts are converted without holding up the event loop. */
+export interface OffLoop {
+  /**
+   * Encodes a long text outside of the event loop; undefined: the text is not long. Several texts of one call count
+   * with their total length. Throws as `refuse` does.
+   */
+  encode(
+    text: string,
+    options: EncodeOptions,
+    charactersOfAll?: number,
+  ): Promise<Uint32Array> | undefined
+  /** Throws if the text is too long to be encoded at all. */
+  readonly refuse: (text: string) => void
+  /** Resolves when other work had its turn. */
+  pause(): Promise<void>
+}
 
 /** For a generating call: a text that cannot fit the context is refused before it is encoded. */
 export function withinContext(
@@ -31,10 +38,7 @@ export function withinContext(
   contextLength: number | undefined,
   param: string,
 ): OffLoop {
-  return (text, options, charactersOfAll) => {
-    refuseHopelessText(text, model, contextLength, param)
-    return offLoop(text, options, charactersOfAll)
-  }
+  return refusing(offLoop, (text) => refuseHopelessText(text, model, contextLength, param))
 }
 
 /** For a call that only counts: a text that is many times too long is refused before it is encoded. */
@@ -43,9 +47,17 @@ export function withinCount(
   contextLength: number | undefined,
   param: string,
 ): OffLoop {
-  return (text, options, charactersOfAll) => {
-    refuseEndlessText(text, contextLength, param)
-    return offLoop(text, options, charactersOfAll)
+  return refusing(offLoop, (text) => refuseEndlessText(text, contextLength, param))
+}
+
+function refusing(offLoop: OffLoop, refuse: (text: string) => void): OffLoop {
+  return {
+    ...offLoop,
+    refuse,
+    encode: (text, options, charactersOfAll) => {
+      refuse(text)
+      return offLoop.encode(text, options, charactersOfAll)
+    },
   }
 }
 
@@ -68,19 +80,49 @@ export function chatPrompt(
       { data: { param: 'messages' } },
     )
   }
-  const rendered = renderChat(model.template, model.tokenizer, {
+  const input = {
     messages: call.messages.map((message) => ({ ...message })),
     kwargs: call.templateArguments,
     addGenerationPrompt: options.addGenerationPrompt ?? call.addGenerationPrompt,
     continueFinalMessage: call.continueFinalMessage,
     ...(offersTools(call) ? { tools: call.tools } : {}),
-  })
-  const { literalRanges } = rendered
+  }
+  const rendering = renderChatInSteps(model.template, model.tokenizer, input, offLoop.refuse)
+  return inSteps(rendering, offLoop, (rendered) => encodedChat(rendered, model, offLoop))
+}
+
+/** Runs the steps with pauses; without a promise if there is only one. */
+function inSteps<Value, Out>(
+  steps: Iterator<undefined, Value>,
+  offLoop: OffLoop,
+  then: (value: Value) => Out | Promise<Out>,
+): Out | Promise<Out> {
+  const first = steps.next()
+  return first.done === true ? then(first.value) : otherSteps(steps, offLoop).then(then)
+}
+
+async function otherSteps<Value>(
+  steps: Iterator<undefined, Value>,
+  offLoop: OffLoop,
+): Promise<Value> {
+  for (;;) {
+    await offLoop.pause()
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+function encodedChat(
+  rendered: RenderedChat,
+  model: ModelText,
+  offLoop: OffLoop,
+): PreparedPrompt | Promise<PreparedPrompt> {
+  const { text, literalRanges } = rendered
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
     tokenIds: nonEmpty(tokenIds, 'messages'),
-    text: rendered.text,
+    text,
   })
-  const elsewhere = offLoop(rendered.text, { special: true, literalRanges })
+  const elsewhere = offLoop.encode(text, { special: true, literalRanges })
   return elsewhere?.then(prepared) ?? prepared(encodeChat(model.tokenizer, rendered))
 }
 
@@ -129,7 +171,7 @@ function textPrompt(
     tokenIds: nonEmpty(tokenIds, 'prompt'),
     text: clean,
   })
-  const elsewhere = offLoop(clean, options, charactersOfAll)
+  const elsewhere = offLoop.encode(clean, options, charactersOfAll)
   return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
 }
 
@@ -143,7 +185,7 @@ export async function embeddingPrompts(
   const characters = charactersOf(inputs)
   return await inTurn(inputs, async (input) => {
     if (typeof input !== 'string') return inVocabulary(input, model, 'input')
-    const elsewhere = await offLoop(input, options, characters)
+    const elsewhere = await offLoop.encode(input, options, characters)
     return nonEmpty(elsewhere ?? model.tokenizer.encode(input, options), 'input')
   })
 }
