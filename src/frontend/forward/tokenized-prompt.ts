@@ -12,7 +12,7 @@ import { offLoopOf } from '../generation/generation-job.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpRequest } from '../http/http-exchange.ts'
 import type { ServedModel } from '../models/served-model.ts'
-import { chatPrompt, completionPrompts } from '../prompt/prompt.ts'
+import { chatPrompt, completionPrompts, withinCount } from '../prompt/prompt.ts'
 
 /** Null: the conversation cannot be tokenised, for example because of an image. */
 export async function tokenizedPrompt(
@@ -23,7 +23,8 @@ export async function tokenizedPrompt(
   try {
     const fields = readJsonObject(body, headers['content-type'])
     const text = await model.text()
-    const offLoop = offLoopOf(deps, model, text)
+    // What is many times too long is left to the engine, which refuses it.
+    const offLoop = withinCount(offLoopOf(deps, model, text), model.contextLength, 'prompt')
     if (path === '/v1/chat/completions') {
       return (await chatPrompt(parseChatRequest(fields), text, offLoop)).tokenIds
     }
