@@ -16,7 +16,6 @@ import { TAG } from './tag.ts'
 const KINDS = ['stored', 'removed', 'cleared'] as const
 const TIERS: readonly KvTier[] = ['device', 'host', 'disk']
 const EVENT_BYTES_MIN = 4
-const HASH_BYTES = 8
 const NO_HASHES = new Uint32Array(0)
 
 export function encodeKvEvents(writer: FrameWriter, batch: KvEventBatch): void {
