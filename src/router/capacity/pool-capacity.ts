@@ -83,15 +83,17 @@ export class PoolCapacity {
     return this.#table.slotsOf(workerId).some((slot) => !this.isFull(slot))
   }
 
-  /** How many more requests the workers take; Infinity if one of them has no limit. */
+  /** How many more requests the workers take; Infinity if one of them has no limit that is known. */
   get freePlaces(): number {
     if (this.judge.engineQueue === Infinity) return Infinity
     let free = 0
     for (const slot of this.#table.live) {
       if (this.isFull(slot)) continue
       const places = this.#table.maxSequences[slot] as number
-      if (places === 0) return Infinity
-      free += Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))
+      if (places === 0) {
+        const { openMax, openRequests } = this.#table
+        free += Math.max(0, (openMax[slot] as number) - (openRequests[slot] as number))
+      } else free += Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))
     }
     return free
   }
@@ -122,11 +124,14 @@ export class PoolCapacity {
 
   /** Requests of this router that are queued inside the workers. */
   get waitingInside(): number {
-    const { live, activeRequests, reportedRequests } = this.#table
+    const { live, activeRequests, reportedRequests, openWaiting } = this.#table
     let waiting = 0
     for (const slot of live) {
       const queued = this.#table.row(slot).reportedQueued
-      if (queued === 0) continue
+      if (queued === 0) {
+        waiting += openWaiting[slot] as number
+        continue
+      }
       const all = Math.max(reportedRequests[slot] as number, 1)
       waiting += queued * Math.min((activeRequests[slot] as number) / all, 1)
     }

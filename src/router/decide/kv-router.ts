@@ -19,6 +19,7 @@ import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
+import { OpenLimits } from '../load/open-limits.ts'
 import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
 import { LaterTurns } from '../load/later-turns.ts'
@@ -60,6 +61,7 @@ export class KvRouter implements FleetObserver {
   readonly #turns = new LaterTurns()
   readonly #forecast: RankForecast
   readonly #sequences: ActiveSequences
+  readonly #openLimits: OpenLimits
   readonly #index: OverlapIndex
   readonly #selector: Selector
   readonly #ring: DecisionRing
@@ -102,6 +104,7 @@ export class KvRouter implements FleetObserver {
       () => this.blockSize,
       (slot) => this.capacity.judge.judge(slot),
     )
+    this.#openLimits = new OpenLimits(this.#table, engineQueue)
     this.#index = new OverlapIndex({
       approximateTtlMs: 1000 * config.approximateTtlSeconds,
       predictedTtlMs: 1000 * config.predictedTtlSeconds,
@@ -244,6 +247,7 @@ export class KvRouter implements FleetObserver {
     )
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     this.#forecast.predict(booking, tokens, nowMs)
+    this.#openLimits.sent(booking, tokens ?? promptTokens, nowMs)
     if (tokens !== null && hashes !== null && this.config.cost === 'time') {
       this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
     }
@@ -266,8 +270,9 @@ export class KvRouter implements FleetObserver {
     const nowMs = this.#clock.nowMs()
     this.#forecast.firstToken(booking, nowMs)
     const isDone = this.#sequences.prefillDone(booking, nowMs)
+    const isAnswered = this.#openLimits.answered(booking, nowMs)
     this.#rows.write(booking.slot)
-    if (!isDone) return
+    if (!isDone && !isAnswered) return
     this.capacity.judge.judge(booking.slot)
     this.capacity.grew()
   }
@@ -301,6 +306,7 @@ export class KvRouter implements FleetObserver {
     const { slot } = booking
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
+    this.#openLimits.ended(booking, nowMs)
     this.#ended(booking, nowMs)
     this.#loadChanged(slot)
     this.capacity.grew()
@@ -385,7 +391,11 @@ export class KvRouter implements FleetObserver {
 
   #dropSlot(slot: number): void {
     const nowMs = this.#clock.nowMs()
-    for (const booking of this.#sequences.dropSlot(slot, nowMs)) this.#ended(booking, nowMs)
+    for (const booking of this.#sequences.dropSlot(slot, nowMs)) {
+      this.#openLimits.ended(booking, nowMs)
+      this.#ended(booking, nowMs)
+    }
+    this.#openLimits.leave(slot)
     this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)

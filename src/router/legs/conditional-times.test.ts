@@ -202,8 +202,10 @@ describe('PrefillRouter: choice of the decode worker for a prefill worker', () =
       const sent = send(TOKENS)
       clock.advance(TOKENS)
       sent.call.prefilled()
-      const record = router.explain(lastCall().request.requestId)?.at(-1)
-      return { to: lastCall().workerId, record }
+      const { workerId, request } = lastCall()
+      // A worker that never answers is full after a few requests.
+      lastCall().token()
+      return { to: workerId, record: router.explain(request.requestId)?.at(-1) }
     }
     return { place }
   }

@@ -9,6 +9,7 @@ import type { InFlight } from '../../base/index.ts'
 import { HeldPrefixTree } from '../../kv/index.ts'
 import type { HeldPrefixNode } from '../../kv/index.ts'
 import type { FirstTokenSeen, ServedSeen } from './peer-news.ts'
+import type { OpenRequest } from '../rates/open-limit.ts'
 import type { RankMoment } from './rank-backlog.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { OpenPrefill } from './prefill-load.ts'
@@ -53,6 +54,8 @@ export class Booking implements InFlight {
   nextBlockAt = 0
   /** Null if there is no prefill, or it is done. */
   prefill: OpenPrefill | null = null
+  /** Null if it has its first token, or the rank's batch size is known. */
+  open: OpenRequest | null = null
   // Predictions made at dispatch and counters since then; see `RankBacklog`.
   sentMs = 0
   waitMs = 0

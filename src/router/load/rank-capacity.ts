@@ -2,8 +2,10 @@
  * Whether a rank takes another request now. A request that an engine cannot start soon is queued in the router
  * instead, where it keeps its priority, can still go to another worker, and can be refused with a retry time.
  *
- * Any one of three signs means that further requests would only be queued inside the worker:
+ * Any one of these signs means that further requests would only be queued inside the worker:
  * - its batch is full and `engineQueue` requests wait for a place in it (`maxNumSeqs` of its card);
+ * - it does not say how large its batch is, and as many requests have no first token as it answers in time
+ *   (`open-limit.ts`);
  * - it reports that this many requests are queued (they lack KV blocks, or token budget in this step);
  * - more prompt tokens are in flight than two of its batches can compute.
  *
@@ -21,7 +23,10 @@ interface RankDemand {
   readonly sentSinceReport: number
   /** Null if the worker does not report it. */
   readonly maxSequences: number | null
-  /** Sent by this router and without a first token. */
+  /** Sent by this router and without a first token; and how many of them a rank of unknown batch size answers in time. */
+  readonly openRequests: number
+  readonly openMax: number
+  /** Those of them whose prompt is computed there. */
   readonly openPrefills: number
   readonly prefillTokens: number
   readonly maxBatchedTokens: number | null
@@ -46,6 +51,7 @@ export function isRankFull(bound: EngineQueueBound, demand: RankDemand): boolean
   const requests = Math.max(demand.requests, demand.reportedRequests + sentSinceReport)
   const queue = bound.requests + bound.advantage * needOf(bound.routers * demand.requests, requests)
   if (maxSequences !== null && requests >= maxSequences + queue) return true
+  if (maxSequences === null && demand.openRequests >= demand.openMax) return true
   if (reportedQueued > 0 && reportedQueued + sentSinceReport >= queue) return true
   return (
     maxBatchedTokens !== null &&

@@ -75,6 +75,10 @@ export class RankTable {
   /** Requests sent after the last report, and requests without a first token. */
   sentSinceReport = new Int32Array(MIN_CAPACITY)
   openPrefills = new Int32Array(MIN_CAPACITY)
+  /** Requests without a first token, also those whose prompt was computed elsewhere; how many of them wait, and their learned limit. */
+  openRequests = new Int32Array(MIN_CAPACITY)
+  openWaiting = new Float64Array(MIN_CAPACITY)
+  openMax = new Float64Array(MIN_CAPACITY)
   readonly #rows: (RankRow | undefined)[] = []
   readonly #slotsOf = new Map<WorkerId, readonly number[]>()
   readonly #free: number[] = []
@@ -246,6 +250,8 @@ export class RankTable {
       reportedQueued,
       sentSinceReport: this.sentSinceReport[slot] as number,
       maxSequences: card.engine.maxNumSeqs ?? null,
+      openRequests: this.openRequests[slot] as number,
+      openMax: this.openMax[slot] as number,
       openPrefills: this.openPrefills[slot] as number,
       prefillTokens: this.activePrefillTokens[slot] as number,
       maxBatchedTokens: card.engine.maxNumBatchedTokens ?? null,
@@ -335,6 +341,9 @@ export class RankTable {
     this.full[slot] = 0
     this.sentSinceReport[slot] = 0
     this.openPrefills[slot] = 0
+    this.openRequests[slot] = 0
+    this.openWaiting[slot] = 0
+    this.openMax[slot] = Infinity
     this.peerRequests[slot] = 0
     this.peerPromptTokens[slot] = 0
     this.#rows[slot] = undefined
@@ -358,6 +367,9 @@ export class RankTable {
     this.full = grown(this.full, new Uint8Array(size))
     this.sentSinceReport = grown(this.sentSinceReport, new Int32Array(size))
     this.openPrefills = grown(this.openPrefills, new Int32Array(size))
+    this.openRequests = grown(this.openRequests, new Int32Array(size))
+    this.openWaiting = grown(this.openWaiting, new Float64Array(size))
+    this.openMax = grown(this.openMax, new Float64Array(size))
     this.peerRequests = grown(this.peerRequests, new Int32Array(size))
     this.peerPromptTokens = grown(this.peerPromptTokens, new Float64Array(size))
   }

@@ -61,11 +61,61 @@ describe('the queue inside a worker', () => {
     expect(plane.calls.length).toBe(50)
   })
 
-  it('a worker that does not report its batch size - no limit', () => {
+  it('a worker that does not report its batch size, nothing learned yet - no limit', () => {
     const { plane, send } = buildModel([card(1, 'agg')], { engineQueue: 1 })
     for (let i = 0; i < 50; i++) send()
     expect(plane.calls.length).toBe(50)
   })
+
+  it.each(['agg', 'prefill', 'decode'] as const)(
+    'a %s worker that does not report its batch size and is late - takes no more until it answers',
+    (mode) => {
+      const decode = card(2, 'decode', { engine: mode === 'decode' ? {} : { maxNumSeqs: 100 } })
+      const cards = mode === 'agg' ? [card(1, 'agg')] : [card(1, 'prefill'), decode]
+      const { plane, send, clock, router } = buildModel(cards, { engineQueue: 2 })
+      const last = () => plane.call(plane.calls.length - 1)
+      const isFull = () => {
+        const { prefill, decode: following } = router.status()
+        return (mode === 'prefill' ? prefill : following).ranks[0]?.full
+      }
+      /** Sends a request up to the leg on the worker that the test is about. */
+      const sendThere = () => {
+        send()
+        if (mode !== 'decode') return last()
+        last().prefilled()
+        return last()
+      }
+      const end = (call: ReturnType<typeof last>) => {
+        if (mode === 'prefill') {
+          call.prefilled()
+          last().finish()
+        } else {
+          call.token()
+          call.finish()
+        }
+      }
+      for (let i = 0; i < 4; i++) {
+        const call = sendThere()
+        clock.advance(10)
+        end(call)
+      }
+      const first = sendThere()
+      for (let i = 0; i < 9; i++) sendThere()
+      expect(isFull()).toBe(false)
+      clock.advance(1000)
+      const count = plane.calls.length
+      sendThere()
+      expect(isFull()).toBe(true)
+      send()
+      send()
+      const { prefill, decode: following } = router.status()
+      // Before a decode leg the prefills for places that are expected to be free are sent.
+      if (mode !== 'decode') expect(plane.calls.length).toBe(count + 1)
+      expect(prefill.queuedRequests + following.queuedRequests).toBeGreaterThan(0)
+      end(first)
+      expect(isFull()).toBe(true)
+    },
+  )
 
   it('full - other workers are preferred, and the record says why', () => {
     const { plane, send, router } = fleet(2)

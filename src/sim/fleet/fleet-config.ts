@@ -17,6 +17,11 @@ export interface FleetGroup {
   readonly startupMs?: number
   /** The pace that its workers announce. Absent: none. */
   readonly pace?: EnginePace
+  /**
+   * Its workers say neither how many requests they run at once nor how busy they are, like most engines that are not
+   * Baton's. Default false.
+   */
+  readonly hidesLoad?: boolean
   /** Its workers may change between prefill and decode; see `FleetConfig.roles`. Default false. */
   readonly changesRole?: boolean
   /** For reports. */

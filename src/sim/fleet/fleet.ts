@@ -176,6 +176,7 @@ export class Fleet {
       engine: group.engine ?? {},
       startupMs: group.startupMs ?? 0,
       pace: group.pace ?? null,
+      hidesLoad: group.hidesLoad ?? false,
       seed: seed ?? 0,
       isSilent: eventDelayMs === null,
       isStepwise: this.#config.stepwise ?? cutsReplies(this.#config),

@@ -30,6 +30,8 @@ interface LabWorkerOptions {
   readonly startupMs: number
   /** The pace that its engine announces; null: none. */
   readonly pace: EnginePace | null
+  /** The card has no batch size, and no load is reported. */
+  readonly hidesLoad: boolean
   /** Seed of the output tokens, equal for all workers of a fleet. */
   readonly seed: number
   /** The engine publishes no KV events. */
@@ -92,7 +94,7 @@ export class LabWorker {
       version: 'sim',
       clock: this.#clock,
       canary: null,
-      ...(options.pace === null ? {} : { describe: describedBy(options.pace) }),
+      describe: (config) => describedBy(config, options),
       limits: { requestsMax: Infinity },
       ...(options.observe === undefined ? {} : { observe: options.observe }),
     })
@@ -117,7 +119,8 @@ export class LabWorker {
     const host = `worker-${workerId}`
     return this.#worker.start({
       open: () => {
-        const uplink = network.listen(workerId, this.#handler())
+        const all = network.listen(workerId, this.#handler())
+        const uplink = this.#options.hidesLoad ? { ...all, publishLoad: () => undefined } : all
         this.#kvServer = kv === null ? null : kv.createServer(host, this.#clock)
         const ends =
           this.#kvServer === null || kv === null
@@ -168,11 +171,13 @@ export class LabWorker {
   /** The handler for the network; a silent worker sends no KV events. */
   #handler(): WorkerHandler {
     const worker = this.#worker
-    if (!this.#options.isSilent) return worker
+    const { isSilent, hidesLoad } = this.#options
+    if (!isSilent && !hidesLoad) return worker
     return {
       serve: (request, reply) => worker.serve(request, reply),
       releaseKv: (offerId) => worker.releaseKv(offerId),
-      loadSnapshot: () => worker.loadSnapshot(),
+      ...(isSilent ? {} : { kvSnapshot: () => worker.kvSnapshot() }),
+      ...(hidesLoad ? {} : { loadSnapshot: () => worker.loadSnapshot() }),
     }
   }
 
@@ -189,6 +194,10 @@ export class LabWorker {
   }
 }
 
-const describedBy =
-  (pace: EnginePace) =>
-  (engine: EngineConfig): EngineConfig => ({ ...engine, pace })
+function describedBy(
+  engine: EngineConfig,
+  { pace, hidesLoad }: Pick<LabWorkerOptions, 'pace' | 'hidesLoad'>,
+): EngineConfig {
+  const { maxNumSeqs: _, maxNumBatchedTokens: __, ...hidden } = engine
+  return { ...(hidesLoad ? hidden : engine), ...(pace === null ? {} : { pace }) }
+}

@@ -1,0 +1,160 @@
+/**
+ * How many requests one rank may have without a first token (open requests), where its batch size is not known.
+ *
+ * Nothing is limited until more than `queue` open requests, and more than a quarter of all, are late: they take clearly
+ * longer than requests that were alone there (`unloaded-time.ts`), so they wait inside the engine. Then as many may be
+ * open as the rank answers in the time after which a request is late (Little's law). An engine that is merely slow, or
+ * that computes many prompts at once, answers as many as it has open in less than that time; so its limit lies above
+ * what it needs, and grows with every answer that is not late. The limit is forgotten when it was not needed for a while.
+ *
+ * Counted by answers and not by running requests, so that it also holds for engines without a batch limit whose prompts
+ * queue, for prefill workers, and for answers whose first token is not visible (they are open until their end).
+ */
+import { UnloadedTime } from './unloaded-time.ts'
+
+/** Requests decode more slowly beside others; of an answer as a whole that is most of its time. */
+const SLOWER_SHOWN = 2
+const SLOWER_WHOLE = 4
+/** Stragglers are late on any engine; a queue delays many. */
+const LATE_SHARE = 0.25
+/** One request is computed or waits for a place, and the next one is ready. */
+const LEAST = 2
+/** Answers are counted over at least this time. */
+const SPAN_MS = 1000
+/** The limit grows by this share of the difference per answer in time: the count of answers is noisy. */
+const GAIN = 0.1
+/** A limit was needed if at least this share of it, and two requests, were open. */
+const NEEDED_SHARE = 0.8
+const NEEDED_MIN = 2
+const FORGET_MS = 30_000
+const COMPACT_ABOVE = 32
+
+export interface OpenRequest {
+  readonly tokens: number
+  /** Its first token is not visible: the answer arrives as a whole. */
+  readonly isWhole: boolean
+  readonly sentMs: number
+  /** Other open requests when it was sent. */
+  readonly before: number
+  isOpen: boolean
+  isLate: boolean
+}
+
+export class OpenLimit {
+  /** Infinity: nothing was learned, or the limit was forgotten. */
+  max = Infinity
+  open = 0
+  readonly #queue: number
+  readonly #shown = new UnloadedTime(SLOWER_SHOWN)
+  readonly #whole = new UnloadedTime(SLOWER_WHOLE)
+  /** In the order of sending; those before `#next` have ended or are counted as late. */
+  #sent: OpenRequest[] = []
+  #next = 0
+  #late = 0
+  /**
+   * By the newest answers and Little's law: as many requests may be open, and would be open if none waited; as of
+   * `#countedMs`.
+   */
+  #allowed = 0
+  #computed = 0
+  #countedMs = 0
+  #neededMs = 0
+
+  /** `queue`: requests that may wait inside a worker in any case. */
+  constructor(queue: number) {
+    this.#queue = queue
+  }
+
+  /** Open requests that wait inside the engine; 0 while nothing is limited. */
+  get waiting(): number {
+    return this.max === Infinity ? 0 : Math.max(this.open - this.#computed, 0)
+  }
+
+  sent(tokens: number, isWhole: boolean, nowMs: number): OpenRequest {
+    const before = this.open++
+    const request = { tokens, isWhole, sentMs: nowMs, before, isOpen: true, isLate: false }
+    this.#timeOf(request).met(tokens, nowMs)
+    this.#sent.push(request)
+    this.#judge(nowMs)
+    return request
+  }
+
+  /** It has its first token, or ended with one. Idempotent; returns whether it was open. */
+  answered(request: OpenRequest, nowMs: number): boolean {
+    if (!request.isOpen) return false
+    const { tokens, sentMs } = request
+    const time = this.#timeOf(request)
+    const elapsedMs = nowMs - sentMs
+    this.#learn(time, request, elapsedMs)
+    time.met(tokens, nowMs)
+    const dueMs = time.dueMs(tokens)
+    const spanMs = Math.max(SPAN_MS, dueMs)
+    const kept = Math.exp((this.#countedMs - nowMs) / spanMs)
+    this.#allowed = this.#allowed * kept + dueMs / spanMs
+    this.#computed = this.#computed * kept + time.aloneMs(tokens) / spanMs
+    this.#countedMs = nowMs
+    this.#judge(nowMs)
+    if (elapsedMs <= dueMs && this.#allowed > this.max)
+      this.max += GAIN * (this.#allowed - this.max)
+    this.#forget(nowMs)
+    this.#close(request)
+    return true
+  }
+
+  /** It ended in another way. Idempotent. */
+  ended(request: OpenRequest, nowMs: number): void {
+    if (!request.isOpen) return
+    this.#judge(nowMs)
+    this.#close(request)
+  }
+
+  #timeOf({ isWhole }: OpenRequest): UnloadedTime {
+    return isWhole ? this.#whole : this.#shown
+  }
+
+  #learn(time: UnloadedTime, { tokens, before }: OpenRequest, elapsedMs: number): void {
+    if (before === 0 || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs)
+    else if (before < LEAST && this.max <= LEAST) time.learnBehind(tokens, elapsedMs)
+  }
+
+  /** With a limit, fewer late requests are enough: they keep it low. */
+  #judge(nowMs: number): void {
+    this.#countLate(nowMs)
+    const few = this.max === Infinity ? this.#queue : 1
+    const isQueue = this.#late > Math.max(few, LATE_SHARE * this.open)
+    // Stragglers of a load that has fallen are late, too, but few compared with the answers.
+    if (!isQueue || this.open <= this.#allowed) return
+    this.max = Math.min(this.max, Math.max(this.#allowed, LEAST))
+    this.#neededMs = nowMs
+  }
+
+  #countLate(nowMs: number): void {
+    for (; this.#next < this.#sent.length; this.#next++) {
+      const request = this.#sent[this.#next] as OpenRequest
+      if (!request.isOpen) continue
+      const time = this.#timeOf(request)
+      if (nowMs - request.sentMs <= time.dueBehindMs(request.tokens, nowMs)) break
+      request.isLate = true
+      this.#late++
+    }
+    const { length } = this.#sent
+    if (
+      length > 2 * (length - this.#next) + COMPACT_ABOVE ||
+      length > 2 * this.open + COMPACT_ABOVE
+    ) {
+      this.#sent = this.#sent.slice(this.#next).filter(({ isOpen }) => isOpen)
+      this.#next = 0
+    }
+  }
+
+  #close(request: OpenRequest): void {
+    request.isOpen = false
+    if (request.isLate) this.#late--
+    this.open--
+  }
+
+  #forget(nowMs: number): void {
+    if (this.open >= Math.max(NEEDED_SHARE * this.max, NEEDED_MIN)) this.#neededMs = nowMs
+    else if (nowMs - this.#neededMs > FORGET_MS) this.max = Infinity
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * How long a request of one rank takes to its first token when nothing waits before it, and from when on one is late.
+ *
+ * The time is a line over the tokens to compute, learned from requests that were alone. Until the first answer nothing is
+ * known and nothing is late.
+ */
+import { FadingFit } from './fading-fit.ts'
+
+const GUESS_MS = 5
+const GUESS_PER_TOKEN_MS = 0.1
+const FADE = 0.98
+const FLOOR_MS = 1
+const KILO = 1000
+/** The first requests may have been quick by chance: their average is multiplied by at least this, divided by their number. */
+const FIRST_SLOWER = 4
+const ENOUGH = 8
+/** So many requests behind a few others are a better measure than others that were alone long ago. */
+const CROWD = 8
+/** What is taken for their own time; with less, a limit that is too low would grow too slowly. */
+const OWN_SHARE = 0.75
+/** A request may take this much longer than an unloaded one in any case: steps of others, a pause of the machine. */
+const GRACE_MS = 100
+
+export class UnloadedTime {
+  #alone: FadingFit | null = null
+  #crowd: FadingFit | null = null
+  readonly #slower: number
+  /** The longest recent prompt delays those behind it, until then. */
+  #longestMs = 0
+  #longestUntilMs = 0
+
+  /** `slower`: how many times longer than an unloaded one a request takes in a full batch. */
+  constructor(slower: number) {
+    this.#slower = slower
+  }
+
+  get isKnown(): boolean {
+    return this.#alone !== null
+  }
+
+  /** The first requests are slow: the engine warms up. Until enough were alone, one that is faster counts although it was not. */
+  isSlowFor(tokens: number, elapsedMs: number): boolean {
+    return (this.#alone?.count ?? 0) < ENOUGH && elapsedMs < this.aloneMs(tokens)
+  }
+
+  /** A request that was alone. */
+  learn(tokens: number, elapsedMs: number): void {
+    this.#alone = withTime(this.#alone, tokens, elapsedMs)
+    this.#crowd = null
+  }
+
+  /**
+   * A request behind a few others, while no more are let in. If such requests are late on average, either they wait for
+   * these, or the time was learned from other requests than the rank has now. As none may be alone any more, they are then
+   * taken for the measure: at worst the wait for a few counts as time of the request itself.
+   */
+  learnBehind(tokens: number, elapsedMs: number): void {
+    const crowd = withTime(this.#crowd, tokens, OWN_SHARE * elapsedMs)
+    this.#crowd = crowd
+    const ownMs = crowd.predict([1, tokens / KILO])
+    if (crowd.count < CROWD || ownMs <= OWN_SHARE * this.dueMs(tokens)) return
+    this.#alone = crowd
+    this.#crowd = null
+  }
+
+  /** The time of a request that is alone. */
+  aloneMs(tokens: number): number {
+    return this.#alone === null ? Infinity : this.#alone.predict([1, tokens / KILO])
+  }
+
+  /** The longest time to the first token that is no sign of a queue; Infinity before the first answer. */
+  dueMs(tokens: number): number {
+    return this.#due(this.aloneMs(tokens))
+  }
+
+  /** The same where a recent long prompt may be in front. */
+  dueBehindMs(tokens: number, nowMs: number): number {
+    const dueMs = this.dueMs(tokens)
+    return nowMs < this.#longestUntilMs ? Math.max(dueMs, this.#due(this.#longestMs)) : dueMs
+  }
+
+  /** A prompt was sent or has its first token. */
+  met(tokens: number, nowMs: number): void {
+    if (!this.isKnown) return
+    const ms = this.aloneMs(tokens)
+    if (ms < this.#longestMs && nowMs < this.#longestUntilMs) return
+    this.#longestMs = ms
+    this.#longestUntilMs = nowMs + this.#due(ms)
+  }
+
+  #due(ms: number): number {
+    const unsure = FIRST_SLOWER / (this.#alone?.count ?? 1)
+    return Math.max(this.#slower, unsure) * ms + GRACE_MS
+  }
+}
+
+function withTime(fit: FadingFit | null, tokens: number, elapsedMs: number): FadingFit {
+  const features = [1, tokens / KILO]
+  const known = fit ?? firstFit(tokens, elapsedMs)
+  known.add(features, elapsedMs)
+  return known
+}
+
+/** The guess is scaled to the first request: the fit weighs by its predictions, and a bad one would weigh most. */
+function firstFit(tokens: number, elapsedMs: number): FadingFit {
+  const scale = Math.max(elapsedMs, FLOOR_MS) / (GUESS_MS + GUESS_PER_TOKEN_MS * tokens)
+  return new FadingFit([scale * GUESS_MS, scale * KILO * GUESS_PER_TOKEN_MS], FADE, FLOOR_MS)
+}
