@@ -15,8 +15,8 @@ import { WantedHashes } from '../words/wanted-hashes.ts'
 
 /** A pass over fewer blocks than this is not worth its fixed cost. */
 const LIMIT_MIN = 32
-/** A pass takes milliseconds with more than this. */
-const LIMIT_MAX = 1 << 16
+/** With more, the table of a pass is larger than 2 MB, which is about what the CPU caches hold, and lists take long to search. */
+const LIMIT_MAX = 1 << 17
 /** A pass is made when this part of the holder's blocks waits, or a smaller one when there are very many. */
 const SHARE = 3 / 4
 const SHARE_IF_MANY = 1 / 32
