@@ -145,9 +145,10 @@ export class DeferredRemovals {
     return own.count >= limit
   }
 
-  /** Makes space for as many removals more, or for those before the next pass. */
+  /** Makes space for as many removals more, or for those before the next pass; few more come until it ends. */
   #growList(own: Deferred, limit: number): void {
-    const space = own.count < limit ? Math.min(own.count, limit - own.count) : own.count
+    const { count } = own
+    const space = count < limit ? Math.min(count, limit - count) : count >> 3
     own.words = grown(own.words, 2 * (own.count + space))
     this.#ownBytes += 8 * space
   }
@@ -160,14 +161,15 @@ export class DeferredRemovals {
 
   /** Adds up to so many removals of a holder to the filters. */
   #filterSome(most: number): void {
-    const own = this.of(this.#unfiltered.at(-1) as number)
+    const holder = this.#unfiltered.at(-1) as number
+    const own = this.of(holder)
     const stop = own === undefined ? 0 : Math.min(own.count, own.filtered + most)
     if (own === undefined || stop === own.count) this.#unfiltered.pop()
     if (own === undefined) return
     const { count, words } = own
     if (count > own.filter.capacity) {
       this.#ownBytes -= own.filter.bytes
-      own.filter = copyOf(own)
+      own.filter = copyOf(own, Math.max(count, Math.min(2 * count, this.limitOf(holder))))
       this.#ownBytes += own.filter.bytes
     }
     this.#unfilteredCount -= stop - own.filtered
@@ -343,9 +345,9 @@ export class DeferredRemovals {
 
 const bytesOf = ({ filter, words }: Deferred): number => words.byteLength + filter.bytes
 
-/** A filter with the same removals of a holder, and space for all of them and as many more. */
-function copyOf({ count, filtered, words }: Deferred): SharpFilter {
-  const filter = new SharpFilter(2 * count)
+/** A filter with the same removals of a holder, and space for so many. */
+function copyOf({ filtered, words }: Deferred, space: number): SharpFilter {
+  const filter = new SharpFilter(space)
   for (let i = 0; i < 2 * filtered; i += 2) filter.add(words[i] as number, words[i + 1] as number)
   return filter
 }
