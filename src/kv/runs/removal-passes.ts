@@ -16,8 +16,8 @@ import { WantedHashes } from '../words/wanted-hashes.ts'
 const MISSES_MIN = 8
 /** Blocks in runs up to which statistics make all passes, in less than a millisecond. */
 const SETTLED_MAX = 1 << 14
-/** Blocks that a pass reads per event, and in addition per removal of the event (a pass needs about eight). */
-const PART_DEFAULT = 512
+/** Blocks that a pass reads per event, some 50 us; with fewer, other events push its table out of the cache. Also per removal (it needs 8). */
+const PART_DEFAULT = 4096
 const PART_PER_REMOVAL = 16
 /** Cost of a run, in blocks read. */
 const RUN_COST = 4
