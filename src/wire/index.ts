@@ -52,6 +52,7 @@ export type {
 } from './kv-message.ts'
 export { kvChecksum, keyedChecksum } from './kv-checksum.ts'
 export { KvEventGaps } from './kv-event-gaps.ts'
+export { workOfBatch, workOfEvent } from './kv-event-work.ts'
 export { wholeKvSnapshot } from './kv-snapshot.ts'
 export type { KvSnapshot } from './kv-snapshot.ts'
 export { KvOfferBook } from './kv-offer-book.ts'

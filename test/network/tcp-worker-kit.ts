@@ -2,6 +2,7 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
+import type { LoadReport } from '../../src/kv/index.ts'
 import { TcpRequestPlane } from '../../src/network/plane/tcp-request-plane.ts'
 import type { TcpRequestPlaneOptions } from '../../src/network/plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../../src/network/plane/tcp-worker-server.ts'
@@ -9,6 +10,16 @@ import type { TcpWorkerServerOptions } from '../../src/network/plane/tcp-worker-
 import { WORKER, countingHandler } from '../../src/testing/request-plane-kit.ts'
 import { FrameDecoder, FrameWriter, Handshake, batonLimits } from '../../src/wire/index.ts'
 import type { ReplyPort, WorkerHandler } from '../../src/wire/index.ts'
+
+/** A report with a different number in each field. */
+export const LOAD: LoadReport = {
+  dpRank: 0,
+  activeBlocks: 1,
+  totalBlocks: 2,
+  runningRequests: 3,
+  queuedRequests: 4,
+  prefillTokensInFlight: 5,
+}
 
 /**
  * Registers a call for the end of the test that runs. Hooks at the top of this module would be those of the first test file

@@ -59,13 +59,7 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#bytesMax = options.bytesMax ?? BYTES_MAX_DEFAULT
     const mostBlocks = Math.ceil(this.#bytesMax / BLOCK_BYTES_MIN)
     this.#blocksMax = options.blocksMax ?? Math.min(BLOCKS_MAX, Math.max(BLOCKS_MIN, mostBlocks))
-    const { scanFreeBlocks, passPartBlocks } = options
-    this.#device = new RunIndex({
-      blocksMax: this.#blocksMax,
-      hasOrphans: false,
-      ...(scanFreeBlocks === undefined ? {} : { scanFreeBlocks }),
-      ...(passPartBlocks === undefined ? {} : { passPartBlocks }),
-    })
+    this.#device = new RunIndex({ ...options, blocksMax: this.#blocksMax, hasOrphans: false })
   }
 
   /** The index of the device tier, for statistics. */

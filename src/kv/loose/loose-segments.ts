@@ -121,15 +121,16 @@ export class LooseSegments {
   /** After a mass removal: shrinks a segment, or merges it with its buddies, until it is full enough. */
   tidy(number: number): void {
     const hash = this.#firsts[number] as number
-    while (!this.#isTidy(number) && this.shrink(number, hash)) number = this.numberOf(hash)
+    while (!this.#isTidy(number) && this.shrink(number)) number = this.numberOf(hash)
   }
 
   #isTidy(number: number): boolean {
     return 100 * this.liveOf(number) >= TIDY * ROWS * (this.buckets[number] as number)
   }
 
-  /** Shrinks the segment of this hash, or merges it with its buddy; false if neither is possible. */
-  shrink(number: number, hash: number): boolean {
+  /** Shrinks a segment, or merges it with its buddy; false if neither is possible. */
+  shrink(number: number): boolean {
+    const hash = this.#firsts[number] as number
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
     const live = this.liveOf(number)

@@ -210,9 +210,8 @@ export class LooseTable {
   /** Removes the block found. Its segment may be replaced. */
   delete(): void {
     const number = this.#number
-    const hash = spreadHash(this.low, this.high)
     this.deleteOnly()
-    if (this.#segments.isSparse(number)) this.#segments.shrink(number, hash)
+    if (this.#segments.isSparse(number)) this.#segments.shrink(number)
   }
 
   /**

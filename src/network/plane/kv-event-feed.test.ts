@@ -1,10 +1,16 @@
 /** Snapshots of large caches over real connections, while everything else goes on. */
 import { describe, expect, it } from 'vitest'
 import { CachedBlocks, FollowedBlocks } from '../../../test/cached-blocks.ts'
-import { BareFrontend, afterTest, listen, planeTo } from '../../../test/network/tcp-worker-kit.ts'
+import {
+  BareFrontend,
+  LOAD,
+  afterTest,
+  listen,
+  planeTo,
+} from '../../../test/network/tcp-worker-kit.ts'
 import { until } from '../../../test/until.ts'
 import { randomInt, seededRandom, workerIdOf } from '../../base/index.ts'
-import type { KvEvent, KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { KvEvent, KvEventBatch } from '../../kv/index.ts'
 import { countingHandler } from '../../testing/request-plane-kit.ts'
 import { TAG } from '../../wire/index.ts'
 import type { WorkerHandler } from '../../wire/index.ts'
@@ -18,15 +24,6 @@ const PART = 2_048
 const TURN = 4_096
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-
-const LOAD: LoadReport = {
-  dpRank: 0,
-  activeBlocks: 1,
-  totalBlocks: 2,
-  runningRequests: 3,
-  queuedRequests: 4,
-  prefillTokensInFlight: 5,
-}
 
 const blocksIn = ({ events }: KvEventBatch): number =>
   events.reduce((sum, event) => sum + (event.kind === 'stored' ? event.hashes.length / 2 : 0), 0)

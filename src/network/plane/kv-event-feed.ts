@@ -9,10 +9,10 @@
  * last one. So the numbers of a connection differ from those of the worker, but a lost batch still leaves a gap.
  */
 import type { KvEventBatch } from '../../kv/index.ts'
+import { workOfBatch } from '../../wire/index.ts'
 import type { KvSnapshot } from '../../wire/index.ts'
 import type { SharedTurns, TurnTask } from '../link/shared-turns.ts'
 import type { WireSocket } from '../link/wire-socket.ts'
-import { workOf } from './kv-event-work.ts'
 
 /** Parts that the frontend has not confirmed. With fewer, a snapshot to a distant frontend would take too long. */
 const PARTS_AHEAD = 4
@@ -135,7 +135,7 @@ export class KvEventFeed implements TurnTask {
     if (events[0]?.kind !== 'cleared') this.#shift(dpRank, 1)
     this.#write(part)
     this.#unconfirmed.push(this.#options.wire.ping())
-    return workOf(part)
+    return workOfBatch(part)
   }
 
   #write(batch: KvEventBatch): void {

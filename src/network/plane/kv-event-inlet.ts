@@ -3,9 +3,8 @@
  * for them, otherwise in later turns. Meanwhile nothing more is read from the worker, so little has to wait.
  */
 import type { KvEventBatch } from '../../kv/index.ts'
-import { decodeKvEvents } from '../../wire/index.ts'
+import { decodeKvEvents, workOfBatch } from '../../wire/index.ts'
 import type { SharedTurns, TurnTask } from '../link/shared-turns.ts'
-import { workOf } from './kv-event-work.ts'
 
 export interface KvEventInletOptions {
   readonly turns: SharedTurns
@@ -74,6 +73,6 @@ export class KvEventInlet implements TurnTask {
   #apply(bytes: Uint8Array, start: number, end: number): number {
     const batch = decodeKvEvents(bytes, start, end)
     this.#options.take(batch)
-    return workOf(batch)
+    return workOfBatch(batch)
   }
 }

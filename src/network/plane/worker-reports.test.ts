@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { listedSnapshot } from '../../../test/network/listed-snapshot.ts'
-import { listen, planeTo } from '../../../test/network/tcp-worker-kit.ts'
+import { LOAD, listen, planeTo } from '../../../test/network/tcp-worker-kit.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import { until } from '../../testing/kv-transport-kit.ts'
 import type { KvSnapshot } from '../../wire/index.ts'
@@ -19,15 +19,6 @@ const stored = (sequence: number, first = 1): KvEventBatch => ({
     },
   ],
 })
-
-const LOAD: LoadReport = {
-  dpRank: 0,
-  activeBlocks: 1,
-  totalBlocks: 2,
-  runningRequests: 3,
-  queuedRequests: 4,
-  prefillTokensInFlight: 5,
-}
 
 describe('KV events and load reports over TCP', () => {
   it('KV events and load - reach every frontend in order; a late one starts with a snapshot', async () => {

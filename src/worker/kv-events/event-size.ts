@@ -1,4 +1,4 @@
-/** How large KV events are: in a frame, and as work for both ends of a connection. */
+/** How large KV events are in a frame. */
 import type { KvEvent } from '../../kv/index.ts'
 
 /** At least the u32 that an event takes in a frame. */
@@ -7,9 +7,4 @@ export function wordsOf(event: KvEvent): number {
   if (event.kind === 'cleared') return head
   const locals = event.kind === 'stored' ? event.localHashes.length : 0
   return head + event.hashes.length + locals
-}
-
-/** Its blocks, and one for the event itself. */
-export function workOf(event: KvEvent): number {
-  return event.kind === 'cleared' ? 1 : 1 + event.hashes.length / 2
 }

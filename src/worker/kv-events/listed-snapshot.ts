@@ -3,7 +3,8 @@
  * then wait behind it. If they are too many, it is stale.
  */
 import type { KvEvent } from '../../kv/index.ts'
-import { wordsOf, workOf } from './event-size.ts'
+import { workOfEvent } from '../../wire/index.ts'
+import { wordsOf } from './event-size.ts'
 import type { RankSnapshot } from './rank-snapshot.ts'
 
 export class ListedSnapshot implements RankSnapshot {
@@ -28,7 +29,7 @@ export class ListedSnapshot implements RankSnapshot {
   take(sizeMax: number): KvEvent[] {
     const from = this.#at
     for (let size = 0; size < sizeMax && this.#at < this.#events.length; this.#at++) {
-      size += workOf(this.#events[this.#at] as KvEvent)
+      size += workOfEvent(this.#events[this.#at] as KvEvent)
     }
     return this.#events.slice(from, this.#at)
   }

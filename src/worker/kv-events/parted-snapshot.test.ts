@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { CachedBlocks, FollowedBlocks } from '../../../test/cached-blocks.ts'
 import { randomInt, seededRandom } from '../../base/index.ts'
 import type { KvEvent, KvEventBatch } from '../../kv/index.ts'
+import { workOfEvent } from '../../wire/index.ts'
 import type { KvSnapshot } from '../../wire/index.ts'
-import { workOf } from './event-size.ts'
 import { KvEventPublisher } from './kv-event-publisher.ts'
 
 const PART = 24
@@ -36,7 +36,7 @@ class Subscriber {
     }
     this.largest = Math.max(
       this.largest,
-      part.events.reduce((sum, event) => sum + workOf(event), 0),
+      part.events.reduce((sum, event) => sum + workOfEvent(event), 0),
     )
     this.ranks[part.dpRank]?.take(part)
     return true
@@ -102,7 +102,7 @@ describe('PartedSnapshot - blocks change between its parts', () => {
     const snapshot = kv.snapshot()
     let blocks = 0
     for (let part = snapshot.next(); part !== null; part = snapshot.next()) {
-      const work = part.events.reduce((sum, event) => sum + workOf(event), 0)
+      const work = part.events.reduce((sum, event) => sum + workOfEvent(event), 0)
       expect(work).toBeLessThan(2_100)
       blocks += work - part.events.length
     }
@@ -115,7 +115,7 @@ describe('PartedSnapshot - blocks change between its parts', () => {
     for (let i = 0; i < 50_000; i++) kv.publish(0, [block(i, i === 0 ? null : i - 1)])
     const snapshot = kv.snapshot()
     for (let part = snapshot.next(); part !== null; part = snapshot.next()) {
-      expect(part.events.reduce((sum, event) => sum + workOf(event), 0)).toBeLessThan(2_100)
+      expect(part.events.reduce((sum, event) => sum + workOfEvent(event), 0)).toBeLessThan(2_100)
       router.take(part)
     }
     expect(router.refused).toBe(0)
