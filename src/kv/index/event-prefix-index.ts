@@ -206,7 +206,10 @@ export class EventPrefixIndex implements PrefixIndex {
   /** A small part of the work that waits for the next event; call now and then, also if there are no events. */
   tend(): void {
     this.#settle()
-    for (const tier of this.#tiers) tier.tend()
+    // Each routing decision calls it: no list of the tiers is made.
+    this.#device.tend()
+    this.#host?.tend()
+    this.#disk?.tend()
   }
 
   find(sequenceHashes: Uint32Array, matches: PrefixMatches): void {
