@@ -50,6 +50,8 @@ export interface UpstreamEngineOptions extends EngineTextOptions {
   readonly kind?: UpstreamKind
   /** The model's name for clients. Absent: the server's name. */
   readonly servedModelName?: string
+  /** The batch size of each rank. Absent: what the server reports. */
+  readonly maxNumSeqs?: number
   readonly client?: Partial<Omit<UpstreamClientOptions, 'url' | 'clock'>>
   /** How long a server may take to be ready. */
   readonly startDeadlineMs?: number
@@ -348,7 +350,7 @@ export class UpstreamEngine implements Engine {
     dialect: Dialect,
     { modelPath, remote }: Pick<EngineText, 'modelPath' | 'remote'>,
   ): EngineConfig {
-    const { servedModelName } = this.#options
+    const { servedModelName, maxNumSeqs = facts.sequences } = this.#options
     return {
       model: facts.model,
       features: facts.features,
@@ -356,7 +358,7 @@ export class UpstreamEngine implements Engine {
       ...(facts.modelAliases === undefined ? {} : { modelAliases: facts.modelAliases }),
       ...(facts.loraAdapters === undefined ? {} : { loraAdapters: facts.loraAdapters }),
       ...(facts.contextLength === undefined ? {} : { contextLength: facts.contextLength }),
-      ...(facts.sequences === undefined ? {} : { maxNumSeqs: facts.sequences }),
+      ...(maxNumSeqs === undefined ? {} : { maxNumSeqs }),
       ...(facts.kvBlocks === undefined ? {} : { totalKvBlocks: facts.kvBlocks }),
       ...(facts.ranks === undefined ? {} : { dataParallelSize: facts.ranks }),
       ...(facts.bootstrapHost === undefined ? {} : { bootstrapHost: facts.bootstrapHost }),

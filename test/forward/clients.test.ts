@@ -1,8 +1,8 @@
 /** Forward mode: clients that disconnect or read slowly, limits, and metrics. */
 import { describe, expect, it } from 'vitest'
 import { until } from '../until.ts'
-import { eventResponse } from '../upstream/transcripts.ts'
-import type { SeenRequest } from '../upstream/transcripts.ts'
+import { eventResponse, fakeServer, jsonResponse } from '../upstream/transcripts.ts'
+import type { FakeServer, SeenRequest } from '../upstream/transcripts.ts'
 import { ask, post } from './gateway-kit.ts'
 import {
   ASK,
@@ -11,6 +11,7 @@ import {
   STREAM_HEAD,
   WHOLE,
   chunk,
+  closeAfterwards,
   engine,
   gatewayOf,
   idle,
@@ -108,6 +109,44 @@ describe('limits', () => {
     const refused = await ask(gateway.port, CHAT, ASK)
     expect([429, 503, 529]).toContain(refused.status)
     for (const { socket } of held) socket.end(WHOLE)
+    for (const { status } of await Promise.all(answers)) expect(status).toBe(200)
+  })
+})
+
+describe('the batch size of an engine', () => {
+  const held: SeenRequest[] = []
+  const hold = (request: SeenRequest): null => {
+    held.push(request)
+    return null
+  }
+  const llamaServer = async (): Promise<FakeServer> => {
+    const server = await fakeServer((request) => {
+      const { method, path } = request
+      if (path === '/v1/models') return jsonResponse(200, { data: [{ id: 'm' }] })
+      if (path === '/health') return jsonResponse(200, {})
+      if (path === '/props') return jsonResponse(200, { total_slots: 2 })
+      return method === 'GET' ? undefined : hold(request)
+    })
+    closeAfterwards(server)
+    return server
+  }
+
+  it.each([
+    ['given', () => engine(hold), { engineMaxNumSeqs: 2 }],
+    ['reported', llamaServer, {}],
+  ])('%s - more requests than it and four wait in the router', async (_, open, flags) => {
+    held.length = 0
+    const gateway = await gatewayOf([await open()], flags)
+    const answers = Array.from({ length: 10 }, () => ask(gateway.port, CHAT, ASK))
+    await until('six are sent', () => held.length === 6)
+    await until('the others wait', async () =>
+      /^baton_frontend_router_queue_pending_requests\{.*\} 4$/m.test(await metricsOf(gateway)),
+    )
+    for (let ended = 0; ended < 10; ended++) {
+      await until('the next one is sent', () => held.length > ended)
+      expect(held.length).toBeLessThanOrEqual(ended + 6)
+      held[ended]?.socket.end(WHOLE)
+    }
     for (const { status } of await Promise.all(answers)) expect(status).toBe(200)
   })
 })

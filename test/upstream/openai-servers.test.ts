@@ -2,8 +2,15 @@
 import { describe, expect, it } from 'vitest'
 import type { Chunk } from '../../src/request/index.ts'
 import { until } from '../until.ts'
-import { STORY, chunksOf, requestOf } from './engine-kit.ts'
-import { MODEL, failureOf, recorded, served, validated } from './recorded-server.ts'
+import { STORY, chunksOf, requestOf, startedWithConfig } from './engine-kit.ts'
+import {
+  MODEL,
+  closeAfterwards,
+  failureOf,
+  recorded,
+  served,
+  validated,
+} from './recorded-server.ts'
 import { eventResponse } from './transcripts.ts'
 import type { SeenRequest } from './transcripts.ts'
 
@@ -48,6 +55,18 @@ describe('OpenAI servers without ids', () => {
     const error = await failureOf(chunksOf(engine, requestOf(parts)))
     expect(error.data['param']).toBe(param)
     expect(bodies()).toEqual([])
+  })
+
+  it.each([undefined, 7])('a batch size of %s - is reported to the router', async (maxNumSeqs) => {
+    const { server } = await served('mlx-lm', recorded('mlx-lm', 'chat_stream'), asOpenAi)
+    const options = {
+      ...asOpenAi,
+      url: server.url,
+      ...(maxNumSeqs === undefined ? {} : { maxNumSeqs }),
+    }
+    const { engine, config } = await startedWithConfig(options)
+    closeAfterwards({ close: () => engine.cleanup() })
+    expect(config.maxNumSeqs).toBe(maxNumSeqs)
   })
 
   it('usage of the server - is used instead of the number of chunks', async () => {

@@ -102,13 +102,14 @@ export function createSidecarEngine(
 
 /** An engine that forwards requests unchanged; this process generates no tokens. */
 function forwardEngine(
-  { servedModelName, slotSavePath }: ServeConfig,
+  { servedModelName, slotSavePath, engineMaxNumSeqs }: ServeConfig,
   parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind'>,
 ): ForwardEngine {
   return new ForwardEngine({
     ...parts,
     clock: osClock,
     ...(servedModelName === null ? {} : { servedModelName }),
+    ...(engineMaxNumSeqs === null ? {} : { maxNumSeqs: engineMaxNumSeqs }),
     ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
   })
 }
@@ -335,7 +336,7 @@ function engineOptions(
   config: ServeConfig,
   loadText: (path: string) => Promise<LoadedModelText>,
 ): Omit<UpstreamEngineOptions, 'url' | 'mode'> {
-  const { model, isShippedModel, servedModelName, slotSavePath } = config
+  const { model, isShippedModel, servedModelName, slotSavePath, engineMaxNumSeqs } = config
   return {
     clock: osClock,
     localPath: localModelPath,
@@ -343,6 +344,7 @@ function engineOptions(
     client: clientOptions(config),
     ...(isShippedModel ? {} : { modelPath: model }),
     ...(servedModelName === null ? {} : { servedModelName }),
+    ...(engineMaxNumSeqs === null ? {} : { maxNumSeqs: engineMaxNumSeqs }),
     ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
   }
 }

@@ -39,6 +39,8 @@ export interface ServeConfig {
   readonly engineKey: string | null
   readonly engineKvEvents: string | null
   readonly engineRequests: number
+  /** Null: what the server reports. */
+  readonly engineMaxNumSeqs: number | null
   readonly engineIdleSeconds: number
   readonly engineAnswerSeconds: number
   readonly slotSavePath: string | null

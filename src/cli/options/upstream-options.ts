@@ -79,6 +79,14 @@ export const UPSTREAM_OPTIONS = [
   ),
   spec(
     'upstream engine',
+    'engineMaxNumSeqs',
+    '<n>',
+    count(1, 65_536),
+    null,
+    'most requests that one rank of an upstream computes at the same time, so that further ones wait in the router: the value of --max-num-seqs of vLLM; default: what the server reports (llama-server, SGLang), otherwise it is learned',
+  ),
+  spec(
+    'upstream engine',
     'engineIdleSeconds',
     '<s>',
     amount(1, 86_400),

@@ -36,6 +36,8 @@ export interface ForwardEngineOptions {
   readonly kind?: UpstreamKind
   readonly mode: DisaggregationMode
   readonly servedModelName?: string
+  /** The batch size of each rank. Absent: what the server reports. */
+  readonly maxNumSeqs?: number
   readonly onLost: (error: BatonError) => void
   readonly watchMs?: number
   /** For llama-servers with a role: the folder of the files for KV transfer. */
@@ -110,11 +112,13 @@ export class ForwardEngine implements Engine {
     this.#watch.start()
     const contextLength = entries[0]?.['max_model_len'] ?? facts?.contextLength
     const { bootstrapHost, bootstrapPort, ranks } = facts ?? {}
+    const { maxNumSeqs = facts?.sequences } = this.#options
     return {
       model: name,
       ...(servedModelName === undefined ? {} : { servedModelName }),
       ...(others.length === 0 ? {} : { modelAliases: others }),
       ...(typeof contextLength === 'number' ? { contextLength } : {}),
+      ...(maxNumSeqs === undefined ? {} : { maxNumSeqs }),
       ...(ranks === undefined ? {} : { dataParallelSize: ranks }),
       ...(bootstrapHost === undefined ? {} : { bootstrapHost }),
       ...(bootstrapPort === undefined ? {} : { bootstrapPort }),
