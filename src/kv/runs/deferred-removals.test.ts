@@ -71,4 +71,22 @@ describe('DeferredRemovals', () => {
       expect(deferred.bytes).toBe(new DeferredRemovals({ entriesOf: () => 0 }).bytes)
     },
   )
+
+  it('many blocks that are stored again and asked for - few of them are searched for in the list', () => {
+    const deferred = new DeferredRemovals({ entriesOf: () => 100_000 })
+    const own = deferred.begin(0)
+    const removed = Array.from({ length: 10_000 }, (_, block) => block)
+    for (const block of removed) deferred.add(0, own, low(block), high(block))
+    const again = hashesOf(removed.slice(4000, 5000))
+    expect(deferred.cancel(0, again)).toBe(true)
+    expect(own.stale).toBe(1000)
+    const matches = new PrefixMatches(1)
+    matches.add(0)
+    matches.device[0] = 1000
+    deferred.shorten(again, 1000, matches)
+    expect(matches.device[0]).toBe(1000)
+    // 1,000 searches would have been 9 million hashes.
+    expect(own.stale).toBe(0)
+    expect(own.wasted).toBeLessThan(50_000)
+  })
 })

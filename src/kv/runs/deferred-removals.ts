@@ -26,6 +26,10 @@ const READS_PER_CHECK = 4
 /** Holders that are looked at in search of one that needs a pass. */
 const LOOK_MAX = 32
 const WORDS_MIN = 64
+/** A query is checked in parts, each twice as long as the one before. */
+const PART_MIN = 64
+/** Making a filter anew costs as much as searching this number of lists. */
+const WASTED_MAX = 4
 /** A new filter is filled by so many removals whenever one is added. */
 const FILL_STEP = 8
 /** Adding so many removals to the filters takes a millisecond. With more, each removal adds some. */
@@ -42,6 +46,9 @@ export interface Deferred {
   /** Contains this number of them, from the first one on. */
   filter: SharpFilter
   filtered: number
+  /** Number of removals that the filter contains although they have been cancelled; and of hashes searched because of them. */
+  stale: number
+  wasted: number
   /** Whether the holder had fewer blocks in runs than loose ones after the last pass. */
   isLoose: boolean
   /** Number of removals since the last block that did not have to be searched for. */
@@ -113,6 +120,8 @@ export class DeferredRemovals {
       taken: 0,
       filter,
       filtered: 0,
+      stale: 0,
+      wasted: 0,
       isLoose: false,
       misses: 0,
       isDue: false,
@@ -168,9 +177,7 @@ export class DeferredRemovals {
     if (own === undefined) return
     const { count, words } = own
     if (count > own.filter.capacity) {
-      this.#ownBytes -= own.filter.bytes
-      own.filter = copyOf(own, Math.max(count, Math.min(2 * count, this.limitOf(holder))))
-      this.#ownBytes += own.filter.bytes
+      this.#renewFilter(own, Math.max(count, Math.min(2 * count, this.limitOf(holder))))
     }
     this.#unfilteredCount -= stop - own.filtered
     while (own.filtered < stop) {
@@ -180,6 +187,17 @@ export class DeferredRemovals {
       own.filtered += 1
       this.#addToAll(words[at] as number, words[at + 1] as number)
     }
+  }
+
+  /** Makes a holder's filter anew, with space for so many removals. */
+  #renewFilter(own: Deferred, space: number): void {
+    const { filtered, words } = own
+    const filter = new SharpFilter(space)
+    for (let i = 0; i < 2 * filtered; i += 2) filter.add(words[i] as number, words[i + 1] as number)
+    this.#ownBytes += filter.bytes - own.filter.bytes
+    own.filter = filter
+    own.stale = 0
+    own.wasted = 0
   }
 
   #addToAll(low: number, high: number): void {
@@ -240,12 +258,22 @@ export class DeferredRemovals {
     const own = this.of(holder)
     if (own === undefined || own.count === 0) return false
     this.prepare()
+    return this.#isIn(own, low, high)
+  }
+
+  /** Whether a prepared list contains a hash. */
+  #isIn(own: Deferred, low: number, high: number): boolean {
     if (!own.filter.has(low, high)) return false
     const { count, words } = own
     let at = 2 * count - 2
     while (at >= 0 && (words[at] !== low || words[at + 1] !== high)) at -= 2
     this.#checked += count - (at >> 1)
-    return at >= 0
+    if (at >= 0) return true
+    own.wasted += count
+    // A chain that is stored again is also queried again: each of its blocks would be searched for each time.
+    if (own.stale > 0 && own.wasted > WASTED_MAX * count)
+      this.#renewFilter(own, own.filter.capacity)
+    return false
   }
 
   /** The holder has stored these blocks (again): they are not removed any more. False if none was here. */
@@ -276,41 +304,62 @@ export class DeferredRemovals {
     if (this.#fillHolder === holder) this.#fillAt = 0
     own.count = kept >> 1
     own.filtered = own.count
+    own.stale += count - own.count
     this.count -= count - own.count
     return own.count < count
   }
 
   /** Shortens what a query found of `hashes` to what the holders have; it has found at most `depth` blocks. */
   shorten(hashes: Uint32Array, depth: number, matches: PrefixMatches): void {
-    const { device, holders } = matches
     this.prepare()
-    this.#checked += depth
-    const suspects = this.#suspectsOf(hashes, depth)
+    let part = PART_MIN
+    for (let from = 0; from < depth; from += part, part *= 2) {
+      const to = Math.min(depth, from + part)
+      this.#checked += to - from
+      // Most holders of a long prompt have lost a block of its first parts.
+      if (!this.#shortenPart(hashes, from, to, matches)) break
+    }
+    const { device, holders } = matches
     let kept = 0
     for (let k = 0; k < matches.count; k++) {
       const holder = holders[k] as number
-      const found = device[holder] as number
-      for (let n = 0; n < suspects; n++) {
-        const i = this.#suspects[n] as number
-        if (i >= found) break
-        const low = (hashes[2 * i] as number) | 0
-        if (!this.has(holder, low, (hashes[2 * i + 1] as number) | 0)) continue
-        device[holder] = i
-        break
-      }
       // Holders of nothing are not listed.
       if (device[holder] !== 0) holders[kept++] = holder
     }
     matches.count = kept
   }
 
-  /** Writes the indexes of the first hashes that any holder may have lost to `#suspects`; returns their number. */
-  #suspectsOf(hashes: Uint32Array, count: number): number {
-    if (this.#suspects.length < count) this.#suspects = new Int32Array(2 * count)
+  /** Considers the blocks `from` .. `to`; returns whether a holder that may have lost one has more of them. */
+  #shortenPart(hashes: Uint32Array, from: number, to: number, matches: PrefixMatches): boolean {
+    const { count, device, holders } = matches
+    const suspects = this.#suspectsOf(hashes, from, to)
+    let isMore = false
+    for (let k = 0; k < count; k++) {
+      const holder = holders[k] as number
+      const own = this.of(holder)
+      const found = device[holder] as number
+      if (own === undefined || own.count === 0 || found <= from) continue
+      let n = 0
+      while (n < suspects && !this.#hasSuspect(own, hashes, n)) n += 1
+      const i = n < suspects ? (this.#suspects[n] as number) : to
+      if (n < suspects && i < found) device[holder] = i
+      else if (found > to) isMore = true
+    }
+    return isMore
+  }
+
+  #hasSuspect(own: Deferred, hashes: Uint32Array, n: number): boolean {
+    const i = 2 * (this.#suspects[n] as number)
+    return this.#isIn(own, (hashes[i] as number) | 0, (hashes[i + 1] as number) | 0)
+  }
+
+  /** Writes the indexes of the hashes `from` .. `to` that any holder may have lost to `#suspects`; returns their number. */
+  #suspectsOf(hashes: Uint32Array, from: number, to: number): number {
+    if (this.#suspects.length < to - from) this.#suspects = new Int32Array(2 * (to - from))
     const suspects = this.#suspects
     const filter = this.#filter
     let found = 0
-    for (let i = 0; i < count; i++) {
+    for (let i = from; i < to; i++) {
       suspects[found] = i
       found += filter.bitOf((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
     }
@@ -344,10 +393,3 @@ export class DeferredRemovals {
 }
 
 const bytesOf = ({ filter, words }: Deferred): number => words.byteLength + filter.bytes
-
-/** A filter with the same removals of a holder, and space for so many. */
-function copyOf({ filtered, words }: Deferred, space: number): SharpFilter {
-  const filter = new SharpFilter(space)
-  for (let i = 0; i < 2 * filtered; i += 2) filter.add(words[i] as number, words[i + 1] as number)
-  return filter
-}
