@@ -285,6 +285,24 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
+  it('anchors - many unknown parents are soon not searched for any more', () => {
+    const index = new EventPrefixIndex({ scanFreeBlocks: 0 })
+    const [chains, blocks] = [1000, 100]
+    for (let c = 0; c < chains; c++) {
+      const hashes = Uint32Array.from({ length: 2 * blocks }, (_, i) =>
+        Math.imul(2 * blocks * c + i + 1, 0x9e3779b1),
+      )
+      index.apply(0, { kind: 'stored', parent: null, hashes, localHashes: none, tier: 'device' })
+    }
+    for (let i = 0; i < 400; i++) {
+      const event = { kind: 'stored', hashes: chain(i), localHashes: none, tier: 'device' } as const
+      expect(index.apply(0, { ...event, parent: [i, 12_345] })).not.toBe('applied')
+    }
+    // 16 are free; each of the others makes a sixteenth of the blocks dense.
+    expect(index.device.scans).toBeLessThan(120)
+    checkRuns(index.device)
+  })
+
   it('anchors - a sequence that grows block by block has few anchors', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const c = new Chain(index, 500)

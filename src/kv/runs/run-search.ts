@@ -13,8 +13,13 @@ import type { RunHoldings } from './run-holdings.ts'
 import { END, RUN_STRIDE, START } from './run-store.ts'
 
 const SCAN_PER_STORED = 16
-/** Number of blocks that a failed search may anchor; the run in progress is always finished. */
-const DENSIFY_STEP = 1 << 8
+/**
+ * A failed search anchors so many blocks per block that it has read, which takes about as long as reading them, within these
+ * limits (the larger one takes some milliseconds). The run in progress is always finished.
+ */
+const DENSIFY_PER_READ = 1 / 16
+const DENSIFY_MIN = 1 << 8
+const DENSIFY_MAX = 1 << 14
 
 export class RunSearch {
   readonly #blocks: RunBlocks
@@ -98,23 +103,27 @@ export class RunSearch {
     const { list, first, count } = this.#holdings.holders.of(holder)
     let found = -1
     this.scans += 1
-    this.#scanned += count
+    let read = count
     // Newest runs first: a prompt usually continues a recent one.
     for (let k = first + count - 1; k >= first && found < 0; k--) {
       const run = list[k] as number
       if (!this.#blocks.isSparse(run)) continue
       found = this.#blocks.reader.positionIn(run, low, high)
-      this.#scanned += this.#blocks.runs.length(run)
+      read += this.#blocks.runs.length(run)
     }
-    if (this.isTooMuch) this.#densify(found, holder)
+    this.#scanned += read
+    if (this.isTooMuch) this.#densify(found, holder, read)
     else if (found >= 0) this.#blocks.anchors.add(found)
     return found
   }
 
   /** Too much scanning: makes the run of the block found dense, or some runs of the holder if none was found. */
-  #densify(found: number, holder: number): void {
+  #densify(found: number, holder: number, read: number): void {
     if (found >= 0) this.#holdings.densify(this.#blocks.arena.runOf(found))
-    else this.#densifyRuns(holder, DENSIFY_STEP)
+    else {
+      const budget = Math.max(DENSIFY_MIN, DENSIFY_PER_READ * read)
+      this.#densifyRuns(holder, Math.min(DENSIFY_MAX, budget))
+    }
   }
 
   /** Makes runs of a holder dense, with at least `budget` blocks in total if it has them. */
