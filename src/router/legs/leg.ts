@@ -176,10 +176,10 @@ export class Leg implements ReplySink, RequestHandle {
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
   }
 
-  /** A prefill worker may end with a hand-over and no token: then its end shows how long the prefill took. */
+  /** Hand-overs, embeddings and empty answers have no token: then the end shows how long the prompt took. */
   #endWithoutToken(): void {
-    const { router, booking, phase } = this.#parts
-    if (phase === 'prefill' && this.#cancelled === null) router.prefillDone(booking)
+    const { router, booking } = this.#parts
+    if (this.#cancelled === null) router.prefillDone(booking)
     if (this.#start !== null) this.#reportPhases()
   }
 

@@ -22,7 +22,7 @@ export class OpenLimits {
     const { slot, isWhole } = booking
     if (this.#queue === null || this.#table.maxSequences[slot] !== 0) return
     const limit = (this.#limits[slot] ??= new OpenLimit(this.#queue))
-    booking.open = limit.sent(tokens, isWhole, nowMs)
+    booking.open = limit.sent(tokens, isWhole, this.#table.peerRequests[slot] as number, nowMs)
     this.#write(slot, limit)
   }
 

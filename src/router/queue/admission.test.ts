@@ -67,9 +67,14 @@ describe('the queue inside a worker', () => {
     expect(plane.calls.length).toBe(50)
   })
 
-  it.each(['agg', 'prefill', 'decode'] as const)(
-    'a %s worker that does not report its batch size and is late - takes no more until it answers',
-    (mode) => {
+  it.each([
+    ['agg', 'tokens'],
+    ['agg', 'no tokens'],
+    ['prefill', 'tokens'],
+    ['decode', 'tokens'],
+  ] as const)(
+    'a %s worker that does not report its batch size and is late, answers with %s - takes no more until it answers',
+    (mode, content) => {
       const decode = card(2, 'decode', { engine: mode === 'decode' ? {} : { maxNumSeqs: 100 } })
       const cards = mode === 'agg' ? [card(1, 'agg')] : [card(1, 'prefill'), decode]
       const { plane, send, clock, router } = buildModel(cards, { engineQueue: 2 })
@@ -90,7 +95,7 @@ describe('the queue inside a worker', () => {
           call.prefilled()
           last().finish()
         } else {
-          call.token()
+          if (content === 'tokens') call.token()
           call.finish()
         }
       }
@@ -103,6 +108,8 @@ describe('the queue inside a worker', () => {
       for (let i = 0; i < 9; i++) sendThere()
       expect(isFull()).toBe(false)
       clock.advance(1000)
+      expect(isFull()).toBe(false)
+      clock.advance(1100)
       const count = plane.calls.length
       sendThere()
       expect(isFull()).toBe(true)

@@ -97,7 +97,7 @@ function run(options: LoadOptions) {
     while (held.length > 0 && limit.open < limit.max) {
       const { work, size } = held.shift()!
       const { nowMs } = events
-      const open = limit.sent(size, isWhole, nowMs)
+      const open = limit.sent(size, isWhole, 0, nowMs)
       const onAnswer = (): void => {
         limit.answered(open, events.nowMs)
         answers.push({ atMs: events.nowMs, insideMs: events.nowMs - nowMs })
@@ -214,6 +214,53 @@ describe('a rank without a limit', () => {
     },
   )
 
+  it.each([
+    ['0.2 to 5 s per answer', even(200, 5000), true],
+    ['0.3 to 8 s per first token', even(300, 8000), false],
+    ['one in ten takes 50 times as long', (r: Random) => (r.next() < 0.1 ? 10_000 : 200), true],
+    ['the same, per first token', (r: Random) => (r.next() < 0.1 ? 10_000 : 200), false],
+  ] as const)('%s, and never alone - next to nothing is held back', (_, workMs, isWhole) => {
+    for (let seed = 1; seed <= 20; seed++) {
+      const load = run({
+        rank: parallel,
+        phases: [[0, 20]],
+        seconds: 120,
+        workMs,
+        isWhole,
+        seed,
+      })
+      expect(load.heldMost, `seed ${seed}`).toBeLessThanOrEqual(20)
+    }
+  })
+
+  it.each([
+    ['per answer', true, 500, 5000, 1, 8],
+    ['per first token', false, 500, 5000, 1, 8],
+    ['3 times as long under load', false, 100, 300, 50, 50],
+    ['4 times', false, 100, 400, 50, 50],
+    ['5 times', false, 100, 500, 50, 50],
+    ['20 times', false, 100, 2000, 50, 50],
+  ] as const)(
+    'short requests, then long ones, %s - held back for a short time',
+    (_, isWhole, beforeMs, afterMs, slowly, quickly) => {
+      for (let seed = 1; seed <= 10; seed++) {
+        const load = run({
+          rank: parallel,
+          phases: [
+            [0, slowly],
+            [30, quickly],
+          ],
+          seconds: 150,
+          workMs: (random, nowMs) => even(0.8, 1.2)(random) * (nowMs < 30_000 ? beforeMs : afterMs),
+          isWhole,
+          seed,
+        })
+        expect(load.heldMost, `seed ${seed}`).toBeLessThan(500)
+        expect(load.perSecond(80), `seed ${seed}`).toBeGreaterThan(0.9 * quickly)
+      }
+    },
+  )
+
   it('all requests suddenly take ten times as long - held back for a short time', () => {
     const load = run({
       rank: parallel,
@@ -250,14 +297,14 @@ describe('prompts that are computed one after the other', () => {
       [100, 10],
       [30_000, 3000],
     ] as const) {
-      const open = limit.sent(tokens, false, events.nowMs)
+      const open = limit.sent(tokens, false, 0, events.nowMs)
       events.nowMs += ms
       limit.answered(open, events.nowMs)
       events.nowMs += 10_000
     }
     const opens = [30_000, ...Array.from({ length: 100 }, () => 100)].map((tokens) => {
       events.nowMs += 20
-      return limit.sent(tokens, false, events.nowMs)
+      return limit.sent(tokens, false, 0, events.nowMs)
     })
     events.nowMs += 1000
     for (const open of opens) {

@@ -1,11 +1,16 @@
 /**
  * How many requests one rank may have without a first token (open requests), where its batch size is not known.
  *
- * Nothing is limited until more than `queue` open requests, and more than a quarter of all, are late: they take clearly
- * longer than requests that were alone there (`unloaded-time.ts`), so they wait inside the engine. Then as many may be
- * open as the rank answers in the time after which a request is late (Little's law). An engine that is merely slow, or
- * that computes many prompts at once, answers as many as it has open in less than that time; so its limit lies above
+ * Nothing is limited until more than `queue` open requests, and more than a quarter of all, are late, and most answers were, or none comes:
+ * they take clearly longer than requests that were alone there (`unloaded-time.ts`), so they wait inside the engine. Then as
+ * many may be open as the rank answers in the time after which a request is late (Little's law). An engine that is merely
+ * slow, or that computes many prompts at once, answers as many as it has open in less than that time; so its limit lies above
  * what it needs, and grows with every answer that is not late. The limit is forgotten when it was not needed for a while.
+ *
+ * How long a request takes may depend on what the router cannot see (the length of an answer that arrives as a whole, hidden
+ * reasoning). Two observations correct it. An engine takes waiting requests in their order, so those that are overtaken are
+ * being computed, and at least as many may be open. And requests that are late although no more were let in than are
+ * answered in time did not wait: then the time is learned from them.
  *
  * Counted by answers and not by running requests, so that it also holds for engines without a batch limit whose prompts
  * queue, for prefill workers, and for answers whose first token is not visible (they are open until their end).
@@ -21,6 +26,17 @@ const LATE_SHARE = 0.25
 const LEAST = 2
 /** Answers are counted over at least this time. */
 const SPAN_MS = 1000
+/** Two answers in a row that were late, or most of the last ones; or no answer for several times the time of a late one. */
+const LATE_ANSWERS = 1.5
+const LATE_ANSWERS_FADE = 0.75
+const STUCK = 3
+/** Shorter pauses are frequent (a collector, a compiler, the network). */
+const STUCK_MIN_MS = 2000
+/** So many may be open per request that was overtaken: with fewer, fewer are overtaken. The number fades with each answer. */
+const ROOM = 3
+const OVERTAKEN_FADE = 0.99
+/** Requests that take so many times longer than they should under a limit did not wait for others. */
+const NOT_WAITING = 1.25
 /** The limit grows by this share of the difference per answer in time: the count of answers is noisy. */
 const GAIN = 0.1
 /** A limit was needed if at least this share of it, and two requests, were open. */
@@ -36,6 +52,10 @@ export interface OpenRequest {
   readonly sentMs: number
   /** Other open requests when it was sent. */
   readonly before: number
+  /** It was the only one there. */
+  readonly isSure: boolean
+  /** The limit when it was sent. */
+  readonly max: number
   isOpen: boolean
   isLate: boolean
 }
@@ -47,10 +67,16 @@ export class OpenLimit {
   readonly #queue: number
   readonly #shown = new UnloadedTime(SLOWER_SHOWN)
   readonly #whole = new UnloadedTime(SLOWER_WHOLE)
+  /** Those that are open, in the order of sending. */
+  readonly #inOrder = new Set<OpenRequest>()
   /** In the order of sending; those before `#next` have ended or are counted as late. */
   #sent: OpenRequest[] = []
   #next = 0
   #late = 0
+  /** Late answers among the last ones, faded. */
+  #lateAnswers = 0
+  /** Open requests that one answer has overtaken, at most: they are known to be computed at once. */
+  #overtaken = 0
   /**
    * By the newest answers and Little's law: as many requests may be open, and would be open if none waited; as of
    * `#countedMs`.
@@ -70,11 +96,16 @@ export class OpenLimit {
     return this.max === Infinity ? 0 : Math.max(this.open - this.#computed, 0)
   }
 
-  sent(tokens: number, isWhole: boolean, nowMs: number): OpenRequest {
-    const before = this.open++
-    const request = { tokens, isWhole, sentMs: nowMs, before, isOpen: true, isLate: false }
+  /** `others`: requests of other routers there. */
+  sent(tokens: number, isWhole: boolean, others: number, nowMs: number): OpenRequest {
+    const { max, open: before } = this
+    this.open++
+    const isSure = before + others === 0
+    const sentMs = nowMs
+    const request = { tokens, isWhole, sentMs, before, isSure, max, isOpen: true, isLate: false }
     this.#timeOf(request).met(tokens, nowMs)
     this.#sent.push(request)
+    this.#inOrder.add(request)
     this.#judge(nowMs)
     return request
   }
@@ -93,9 +124,11 @@ export class OpenLimit {
     this.#allowed = this.#allowed * kept + dueMs / spanMs
     this.#computed = this.#computed * kept + time.aloneMs(tokens) / spanMs
     this.#countedMs = nowMs
+    this.#overtaken = Math.max(OVERTAKEN_FADE * this.#overtaken, this.#overtakenBy(request))
+    this.#lateAnswers = LATE_ANSWERS_FADE * this.#lateAnswers + (elapsedMs > dueMs ? 1 : 0)
     this.#judge(nowMs)
-    if (elapsedMs <= dueMs && this.#allowed > this.max)
-      this.max += GAIN * (this.#allowed - this.max)
+    if (elapsedMs <= dueMs) this.#grow()
+    this.max = Math.max(this.max, this.#least)
     this.#forget(nowMs)
     this.#close(request)
     return true
@@ -112,9 +145,37 @@ export class OpenLimit {
     return isWhole ? this.#whole : this.#shown
   }
 
-  #learn(time: UnloadedTime, { tokens, before }: OpenRequest, elapsedMs: number): void {
-    if (before === 0 || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs)
-    else if (before < LEAST && this.max <= LEAST) time.learnBehind(tokens, elapsedMs)
+  #learn(time: UnloadedTime, request: OpenRequest, elapsedMs: number): void {
+    const { tokens, before, isSure, max } = request
+    if (before === 0 || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs, isSure)
+    else if (before < max && max < Infinity) {
+      const longer = time.learnBehind(tokens, elapsedMs, max < LEAST + 1 ? 1 : NOT_WAITING)
+      this.#allowed *= longer
+      if (longer > 1) this.max = Math.max(this.max, this.#allowed)
+    }
+  }
+
+  /** Number of open requests that were sent before an open one. */
+  #overtakenBy(request: OpenRequest): number {
+    let count = 0
+    for (const other of this.#inOrder) {
+      if (other === request) break
+      count++
+    }
+    return count
+  }
+
+  /** As many may be open in any case. */
+  get #least(): number {
+    return Math.max(LEAST, ROOM * this.#overtaken)
+  }
+
+  #grow(): void {
+    const room = this.#allowed - this.max
+    // While nothing is late, it doubles in the time of an answer.
+    if (room > 0)
+      this.max += this.#late === 0 ? Math.min(room, Math.max(1, GAIN * room)) : GAIN * room
+    this.max = Math.max(this.max, this.#least)
   }
 
   /** With a limit, fewer late requests are enough: they keep it low. */
@@ -123,9 +184,20 @@ export class OpenLimit {
     const few = this.max === Infinity ? this.#queue : 1
     const isQueue = this.#late > Math.max(few, LATE_SHARE * this.open)
     // Stragglers of a load that has fallen are late, too, but few compared with the answers.
-    if (!isQueue || this.open <= this.#allowed) return
-    this.max = Math.min(this.max, Math.max(this.#allowed, LEAST))
+    const most = Math.max(this.#allowed, this.#least)
+    if (!isQueue || this.open <= most) return
+    const isSure = this.max < Infinity || this.#lateAnswers >= LATE_ANSWERS || this.#isStuck(nowMs)
+    if (!isSure) return
+    this.max = Math.min(this.max, most)
     this.#neededMs = nowMs
+  }
+
+  /** Whether the oldest open request waits much too long. */
+  #isStuck(nowMs: number): boolean {
+    const [oldest] = this.#inOrder
+    if (oldest === undefined) return false
+    const dueMs = this.#timeOf(oldest).dueBehindMs(oldest.tokens, nowMs)
+    return nowMs - oldest.sentMs > Math.max(STUCK * dueMs, STUCK_MIN_MS)
   }
 
   #countLate(nowMs: number): void {
@@ -149,6 +221,7 @@ export class OpenLimit {
 
   #close(request: OpenRequest): void {
     request.isOpen = false
+    this.#inOrder.delete(request)
     if (request.isLate) this.#late--
     this.open--
   }

@@ -16,8 +16,13 @@ const FIRST_SLOWER = 4
 const ENOUGH = 8
 /** So many requests behind a few others are a better measure than others that were alone long ago. */
 const CROWD = 8
+const CROWD_MIN = 3
 /** What is taken for their own time; with less, a limit that is too low would grow too slowly. */
 const OWN_SHARE = 0.75
+/** What one request that was alone needed is no sign of a queue for others; a straggler must not end all judgement. */
+const EXCESS_FADE = 0.7
+const EXCESS_ROOM = 1.25
+const EXCESS_MAX = 16
 /** A request may take this much longer than an unloaded one in any case: steps of others, a pause of the machine. */
 const GRACE_MS = 100
 
@@ -25,6 +30,8 @@ export class UnloadedTime {
   #alone: FadingFit | null = null
   #crowd: FadingFit | null = null
   readonly #slower: number
+  /** How many times longer than the line recent requests that were alone took; fades with each of them. */
+  #excess = 0
   /** The longest recent prompt delays those behind it, until then. */
   #longestMs = 0
   #longestUntilMs = 0
@@ -43,24 +50,32 @@ export class UnloadedTime {
     return (this.#alone?.count ?? 0) < ENOUGH && elapsedMs < this.aloneMs(tokens)
   }
 
-  /** A request that was alone. */
-  learn(tokens: number, elapsedMs: number): void {
+  /** A request that was alone; `isSure`: not even other routers had requests there. */
+  learn(tokens: number, elapsedMs: number, isSure: boolean): void {
     this.#alone = withTime(this.#alone, tokens, elapsedMs)
     this.#crowd = null
+    if (!isSure) return
+    const excess = elapsedMs / this.aloneMs(tokens)
+    this.#excess = Math.min(Math.max(excess, EXCESS_FADE * this.#excess), EXCESS_MAX)
   }
 
   /**
    * A request behind a few others, while no more are let in. If such requests are late on average, either they wait for
    * these, or the time was learned from other requests than the rank has now. As none may be alone any more, they are then
-   * taken for the measure: at worst the wait for a few counts as time of the request itself.
+   * taken for the measure: at worst the wait for a few counts as time of the request itself. `times`: of the time after which
+   * a request is late. Returns how many times longer that time is now.
    */
-  learnBehind(tokens: number, elapsedMs: number): void {
+  learnBehind(tokens: number, elapsedMs: number, times: number): number {
     const crowd = withTime(this.#crowd, tokens, OWN_SHARE * elapsedMs)
     this.#crowd = crowd
     const ownMs = crowd.predict([1, tokens / KILO])
-    if (crowd.count < CROWD || ownMs <= OWN_SHARE * this.dueMs(tokens)) return
+    const dueMs = this.dueMs(tokens)
+    const excess = ownMs / (OWN_SHARE * times * dueMs)
+    // Fewer requests are enough if they took much longer.
+    if (excess <= 1 || excess * crowd.count < CROWD || crowd.count < CROWD_MIN) return 1
     this.#alone = crowd
     this.#crowd = null
+    return Math.max(1, this.dueMs(tokens) / dueMs)
   }
 
   /** The time of a request that is alone. */
@@ -90,7 +105,7 @@ export class UnloadedTime {
 
   #due(ms: number): number {
     const unsure = FIRST_SLOWER / (this.#alone?.count ?? 1)
-    return Math.max(this.#slower, unsure) * ms + GRACE_MS
+    return Math.max(this.#slower, unsure, EXCESS_ROOM * this.#excess) * ms + GRACE_MS
   }
 }
 
