@@ -20,7 +20,7 @@ interface ReadOptions {
   readonly onOpened?: () => void
   /** Of the whole stream. */
   readonly deadlineMs?: number
-  /** Called after each item, with the number of items so far. */
+  /** Called after each item but the terminal one, with the number of items so far. */
   readonly onItem?: (count: number) => void
 }
 

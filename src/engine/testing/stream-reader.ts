@@ -27,7 +27,7 @@ interface Reading {
   readonly clock: Clock | undefined
   /** For the whole stream: an engine that yields something for ever must not occupy the kit. */
   readonly deadlineMs: number
-  /** Called after each item, with the number of items so far. */
+  /** Called after each item but the terminal one, with the number of items so far. */
   readonly onItem?: ((count: number) => void) | undefined
 }
 
@@ -76,7 +76,8 @@ export class StreamReader {
           return { end: 'finish', chunks }
         }
         chunks.push(validator.chunk(item.value))
-        this.#reading.onItem?.(chunks.length)
+        // A stream that has ended cannot be stopped any more.
+        if (!validator.hasEnded) this.#reading.onItem?.(chunks.length)
       }
     } catch (error) {
       const brokenRule = brokenStreamRule(error)
