@@ -39,7 +39,7 @@ export const CONFORMANCE_RULES = {
   'kv-event-malformed':
     'KV events, and the events that `heldKv` returns, must be of a known kind and tier; hashes must be a `Uint32Array` of pairs, low half first.',
   'kv-event-parent-unknown': 'The parent of a stored block must be stored.',
-  'kv-event-removed-unknown': 'Only stored blocks may be removed.',
+  'kv-event-removed-unknown': 'Only stored blocks may be removed, each copy once.',
   'load-report-invalid':
     'Load reports must have integers, and not more active blocks than blocks in total.',
   'kv-blocks-invalid':

@@ -8,11 +8,14 @@ import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import type { ReportBuilder } from './conformance-report.ts'
 
+/** Number of copies of each stored block: an engine may report each copy. */
+type Copies = Map<string, number>
+
 export class ObserverCheck implements EngineObserver {
   readonly #report: ReportBuilder
   readonly #config: () => EngineConfig
   /** Stored blocks per rank and tier. */
-  readonly #stored = new Map<number, Map<KvTier, Set<string>>>()
+  readonly #stored = new Map<number, Map<KvTier, Copies>>()
 
   /** `config` is called for each event, because an engine may report before its start has returned. */
   constructor(report: ReportBuilder, config: () => EngineConfig) {
@@ -21,7 +24,7 @@ export class ObserverCheck implements EngineObserver {
   }
 
   kvEvents(dpRank: number, events: readonly KvEvent[]): void {
-    const stored = this.#stored.get(dpRank) ?? new Map<KvTier, Set<string>>()
+    const stored = this.#stored.get(dpRank) ?? new Map<KvTier, Copies>()
     this.#stored.set(dpRank, stored)
     this.#judgeRank(dpRank)
     const sound = ownKvEvents(events, (fault) => this.#fail('kv-event-malformed', fault))
@@ -59,21 +62,24 @@ export class ObserverCheck implements EngineObserver {
     this.#report.fail(rule, message, 'observe')
   }
 
-  #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Map<KvTier, Set<string>>): void {
+  #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Map<KvTier, Copies>): void {
     const { parent, hashes, tier } = event
     // A parent may be in another tier than its child.
     const isKnown = (key: string): boolean => [...stored.values()].some((blocks) => blocks.has(key))
     if (parent !== null && !isKnown(`${parent[0]}:${parent[1]}`))
       this.#fail('kv-event-parent-unknown', `parent ${parent[0]}:${parent[1]}`)
-    const held = stored.get(tier) ?? new Set<string>()
+    const held: Copies = stored.get(tier) ?? new Map<string, number>()
     stored.set(tier, held)
-    for (const key of keysOf(hashes)) held.add(key)
+    for (const key of keysOf(hashes)) held.set(key, (held.get(key) ?? 0) + 1)
   }
 
-  #remove(event: Extract<KvEvent, { kind: 'removed' }>, stored: Map<KvTier, Set<string>>): void {
+  #remove(event: Extract<KvEvent, { kind: 'removed' }>, stored: Map<KvTier, Copies>): void {
+    const held = stored.get(event.tier)
     for (const key of keysOf(event.hashes)) {
-      if (stored.get(event.tier)?.delete(key) !== true)
-        this.#fail('kv-event-removed-unknown', `block ${key}`)
+      const copies = held?.get(key) ?? 0
+      if (copies === 0) this.#fail('kv-event-removed-unknown', `block ${key}`)
+      else if (copies === 1) held?.delete(key)
+      else held?.set(key, copies - 1)
     }
   }
 }
