@@ -92,6 +92,8 @@ export async function checkDrop(subject: ConformanceSubject): Promise<void> {
 async function dropOne(subject: ConformanceSubject): Promise<boolean> {
   const request = subject.request(subject.longOutput)
   const context = new RequestContext(request.requestId)
+  const away = await subject.awayReason()
+  if (away !== null) throw away
   const iterator = iteratorOf(subject.engine.generate(request, context))
   const first = await subject.within(iterator.next())
   if (first === undefined) {

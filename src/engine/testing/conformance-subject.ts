@@ -1,9 +1,11 @@
 /** The engine under test with everything that the checks need: requests, deadlines, streams that are read and judged. */
 import { isBatonError, workerIdOf } from '../../base/index.ts'
+import type { BatonError } from '../../base/index.ts'
 import type { EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
 import { RequestContext } from '../generate-context.ts'
+import { Availability } from './availability.ts'
 import { DEADLINE_MS } from './conformance-options.ts'
 import type { ConformanceOptions } from './conformance-options.ts'
 import type { ReportBuilder } from './conformance-report.ts'
@@ -28,6 +30,7 @@ export class ConformanceSubject {
   readonly engine: Engine
   readonly options: ConformanceOptions
   readonly report: ReportBuilder
+  readonly availability = new Availability()
   config: EngineConfig = { model: '' }
   #requests = 0
 
@@ -90,10 +93,17 @@ export class ConformanceSubject {
     }
   }
 
+  /** Waits for an unavailable engine. Null: it may get a request now; otherwise the reason why not. */
+  async awayReason(): Promise<BatonError | null> {
+    return await this.availability.reached((available) => this.within(available))
+  }
+
   /** Reads a stream to its end. */
   async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
     const { onItem, onOpened, deadlineMs = this.deadlineMs } = options
     const context = options.context ?? new RequestContext(request.requestId)
+    const away = await this.awayReason()
+    if (away !== null) return { end: 'error', chunks: [], error: away }
     let iterator: AsyncIterator<EngineChunk>
     try {
       iterator = iteratorOf(this.engine.generate(request, context))

@@ -15,6 +15,8 @@ export async function checkEmbeddings(subject: ConformanceSubject): Promise<void
     const request = subject.request(8, { kind: 'embed', stop: {} })
     try {
       const context = new RequestContext(request.requestId)
+      const away = await subject.awayReason()
+      if (away !== null) throw away
       const given = await subject.within(Promise.resolve(engine.embed?.(request, context)))
       const vector = embeddingOf(given)
       const length = config.embeddingLength ?? vector?.length

@@ -11,7 +11,7 @@ import type { ReportBuilder } from './conformance-report.ts'
 /** Number of copies of each stored block: an engine may report each copy. */
 type Copies = Map<string, number>
 
-export class ObserverCheck implements EngineObserver {
+export class ObserverCheck implements Pick<EngineObserver, 'kvEvents' | 'load'> {
   readonly #report: ReportBuilder
   readonly #config: () => EngineConfig
   /** Stored blocks per rank and tier. */

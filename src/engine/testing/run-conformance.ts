@@ -42,7 +42,7 @@ import { ObserverCheck } from './observer-checks.ts'
 import { StrayErrors } from './stray-errors.ts'
 import { thrownText } from './thrown-text.ts'
 import { within } from './within.ts'
-import type { Engine } from '../engine.ts'
+import type { Engine, EngineObserver } from '../engine.ts'
 import { shown } from '../shown.ts'
 
 interface Check {
@@ -176,11 +176,14 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
         subject.report.fail(rule, thrownText(error), 'observe')
       }
     }
-    subject.engine.observe?.({
+    // All that a worker offers, also what is optional in the interface.
+    const observer: Required<EngineObserver> = {
       kvEvents: (dpRank, events) =>
         guarded('kv-event-malformed', () => check.kvEvents(dpRank, events)),
       load: (report) => guarded('load-report-invalid', () => check.load(report)),
-    })
+      unavailable: (reason) => subject.availability.set(reason),
+    }
+    subject.engine.observe?.(observer)
   } catch (error) {
     subject.report.fail('observe-failed', thrownText(error))
   }
