@@ -89,6 +89,16 @@ const mixedEcho = (turn: (prompt: Uint32Array) => Uint32Array): Broken =>
       }
     }
   })
+/** Answers in text: the next of these replies with each seeded request. */
+const textOfSeed = (...replies: (readonly string[])[]): Broken => {
+  let next = 0
+  return items(async function* (sound, request, context) {
+    if (request.sampling.seed === undefined) return yield* sound()
+    const pieces = replies[next++ % replies.length] ?? []
+    for (const text of pieces) yield context.isStopped ? finishChunk('cancelled') : textChunk(text)
+    yield finishChunk('stop')
+  })
+}
 const observed = (tell: (observer: EngineObserver) => void): Broken => life({ observe: tell })
 const unreadable = new Proxy(
   {},
@@ -160,6 +170,7 @@ describe('runConformance - other ways to break a rule', () => {
       scoring((tokens) => ({ from: 2, tokens })),
     ],
     ['no log-probabilities of the prompt', 'logprobs-missing', scoring(() => undefined)],
+    ['another text of the same seed', 'seed-not-repeatable', textOfSeed(['a', 'bc'], ['a', 'cb'])],
     ['a thrown value that cannot be read', 'error-untyped', throwsAfterToken(unreadable)],
     [
       'a start that throws what cannot be read',
@@ -313,6 +324,10 @@ describe('runConformance - other ways to break a rule', () => {
     ['of f64', embeds(Float64Array.of(1, 2))],
   ])('an embedding %s - is what it is', async (_name, sound) => {
     expect(await rulesBrokenBy(sound)).toEqual([])
+  })
+
+  it('the text of a seed in other pieces - is the same', async () => {
+    expect(await rulesBrokenBy(textOfSeed(['a', 'bc'], ['ab', 'c']))).toEqual([])
   })
 
   it('an error of a code, from another copy of Baton - is a typed error', async () => {

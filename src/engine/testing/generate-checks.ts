@@ -1,5 +1,5 @@
 /** Checks of plain requests: a single one, eight concurrent ones, one with a seed, and those that must be refused. */
-import type { GenerateRequest } from '../../request/index.ts'
+import type { Chunk, GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 import { thrownText } from './thrown-text.ts'
@@ -38,15 +38,22 @@ export async function checkSeed(subject: ConformanceSubject): Promise<void> {
     subject.report.skip('seed', 'not a feature of this engine')
     return
   }
-  const tokens: string[] = []
+  const outputs: string[] = []
   for (let run = 0; run < 2; run++) {
     const request = subject.request(8, { sampling: { temperature: 1, seed: 7 } })
     const outcome = await subject.read(request)
     if (!subject.judgePlain(outcome)) return
-    tokens.push(outcome.chunks.flatMap((chunk) => [...chunk.tokenIds]).join(' '))
+    outputs.push(outputOf(outcome.chunks))
   }
-  if (tokens[0] !== tokens[1])
-    subject.report.fail('seed-not-repeatable', `first ${tokens[0]}, then ${tokens[1]}`)
+  if (outputs[0] !== outputs[1])
+    subject.report.fail('seed-not-repeatable', `first ${outputs[0]}, then ${outputs[1]}`)
+}
+
+/** Text as a whole: an engine may cut it into other pieces each time. */
+function outputOf(chunks: readonly Chunk[]): string {
+  const ids = chunks.flatMap(({ tokenIds }) => tokenIds).join(' ')
+  const text = chunks.map((chunk) => chunk.text ?? '').join('')
+  return text === '' ? ids : `${ids}${ids === '' ? '' : ' and '}'${text}'`
 }
 
 /** A refusal has to be a typed error. */
