@@ -120,5 +120,5 @@ export {
 export type { BatchCall, FileForm, Page } from './requests/batch-request.ts'
 export { parseClearCache } from './requests/admin-requests.ts'
 export { parseRerank, parseScore } from './requests/rerank-request.ts'
-export type { RerankCall, ScoreCall } from './requests/rerank-request.ts'
+export type { NamedText, RerankCall, ScoreCall } from './requests/rerank-request.ts'
 export type { ToolPlace } from './fields/offered-tools.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
 
 const said = () => new ScriptedFrontend({ script: (run) => void run.routed().says('ok').ends() })
 const messages = [{ role: 'user', content: 'hi' }]
@@ -40,6 +40,32 @@ describe('errors of Responses and Messages - name the field that the client sent
     expect([status, json.error.param]).toEqual([400, param])
     if (!/context length/.test(json.error.message))
       expect(json.error.message).toContain(`\`${param}\``)
+  })
+
+  it.each([
+    ['/v1/responses', { input: 'hi' }, 'input'],
+    ['/v1/responses/input_tokens', { input: 'hi' }, 'input'],
+    ['/v1/chat/completions', { messages }, 'messages'],
+    ['/v1/messages', { messages, max_tokens: 9 }, 'messages'],
+  ])('%s, a model without a chat template', async (path, body, param) => {
+    const loadText = () => Promise.resolve({ ...storyteller(), template: null })
+    const { status, json } = await new ScriptedFrontend({ options: { loadText } }).post(path, body)
+    expect(status).toBe(400)
+    expect(json.error.message).toContain(`\`${param}\``)
+    if (path !== '/v1/messages') expect(json.error.param).toBe(param)
+  })
+
+  it.each([
+    ['no raw prompt', { content: '', use_raw_prompt: true }, 'messages'],
+    [
+      'tokens over the context length',
+      { content: 'hi', token_data: Array(5000).fill(1) },
+      'nvext.token_data',
+    ],
+  ])('Chat, %s', async (_what, { content, ...nvext }, param) => {
+    const { status, json } = await said().chat({ messages: [{ role: 'user', content }], nvext })
+    expect([status, json.error.param]).toEqual([400, param])
+    expect(json.error.message).toContain(param)
   })
 
   it.each([

@@ -42,15 +42,23 @@ describe('rerank', () => {
   })
 
   it.each([
-    [{ documents }, 'query'],
-    [{ query }, 'documents'],
-    [{ query, documents: [] }, 'documents'],
-    [{ query, documents: Array.from({ length: 2049 }, () => 'x') }, 'documents'],
-    [{ query, documents, top_n: -1 }, 'top_n'],
-    [{ query, documents, bogus: 1 }, 'bogus'],
-  ])('%j - 400 that names the field', async (fields, param) => {
+    ['query', { documents }],
+    ['documents', { query }],
+    ['documents', { query, documents: [] }],
+    ['documents', { query, documents: Array.from({ length: 2049 }, () => 'x') }],
+    ['top_n', { query, documents, top_n: -1 }],
+    ['bogus', { query, documents, bogus: 1 }],
+    ['query', { query: '', documents }],
+    ['documents[1]', { query, documents: ['a', ''] }],
+    ['documents[1].text', { query, documents: ['a', { text: '' }] }],
+    ['query', { query: 'fox '.repeat(90), documents }],
+    ['documents[2]', { query, documents: ['a', 'b', 'fox '.repeat(90)] }],
+    ['documents[2]', { query, documents: ['a', 'b', 'fox'.repeat(300_000)] }],
+  ])('400 that names `%s`', async (param, fields) => {
     const { status, json } = await start().post('/v1/rerank', { ...MODEL, ...fields })
     expect([status, json.error.param]).toEqual([400, param])
+    expect(json.error.message).toContain(param)
+    expect(json.error.message).not.toContain('input')
   })
 })
 
@@ -89,6 +97,28 @@ describe('score', () => {
     const fields = { ...MODEL, text_1: ['a', 'b'], text_2: ['a', 'b', 'c'] }
     const { status, json } = await start().post('/v1/score', fields)
     expect([status, json.error.param]).toEqual([400, 'text_1'])
+  })
+
+  const long = 'fox '.repeat(90)
+  it.each([
+    ['text_1', { text_1: '', text_2: 'a' }],
+    ['text_2[1]', { text_1: 'a', text_2: ['b', ''] }],
+    ['text_1[1]', { text_1: ['a', long], text_2: ['b', long] }],
+    ['text_2', { text_1: 'a', text_2: long }],
+    ['documents[1]', { queries: 'a', documents: ['b', ''] }],
+    ['queries', { queries: long, items: 'a' }],
+    ['queries', { queries: ['a', 'b'], items: ['a'] }],
+    ['items', { queries: 'a', items: 5 }],
+    ['data_1', { data_1: [], data_2: 'a' }],
+    ['data_2', { data_1: 'a', data_2: Array.from({ length: 2049 }, () => 'x') }],
+  ])('400 that names `%s`', async (param, fields) => {
+    const { status, json } = await start().post('/v1/score', { ...MODEL, ...fields })
+    expect([status, json.error.param]).toEqual([400, param])
+    expect(json.error.message).toContain(param)
+    const others = Object.hasOwn(fields, 'text_1')
+      ? /`input`|your input/
+      : /`input`|your input|text_/
+    expect(json.error.message).not.toMatch(others)
   })
 })
 

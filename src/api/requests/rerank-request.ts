@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { withFieldNames } from '../fields/renamed-fault.ts'
 import { checked } from '../fields/schema-check.ts'
 
 const TEXTS_MAX = 2048
@@ -17,22 +18,33 @@ export const rerankSchema = z.strictObject({
   user: z.string().optional(),
 })
 
+/** A text with the field that has it, for errors. */
+export interface NamedText {
+  readonly text: string
+  /** For example `documents[2]`. */
+  readonly param: string
+}
+
 export interface RerankCall {
   readonly model?: string
-  readonly query: string
-  readonly documents: readonly string[]
+  readonly query: NamedText
+  readonly documents: readonly NamedText[]
   readonly topN: number
   readonly returnsDocuments: boolean
 }
 
 export function parseRerank(body: Record<string, unknown>): RerankCall {
   const fields = checked(rerankSchema, withoutNulls(body))
-  const documents = fields.documents.map((each) => (typeof each === 'string' ? each : each.text))
+  const documents = fields.documents.map((each, index) =>
+    typeof each === 'string'
+      ? { text: each, param: `documents[${index}]` }
+      : { text: each.text, param: `documents[${index}].text` },
+  )
   refuseMany('documents', documents.length)
   const { top_n: topN = 0 } = fields
   return {
     ...given({ model: fields.model }),
-    query: fields.query,
+    query: { text: fields.query, param: 'query' },
     documents,
     // In Jina and vLLM 0 means all.
     topN: topN === 0 ? documents.length : Math.min(topN, documents.length),
@@ -40,7 +52,7 @@ export function parseRerank(body: Record<string, unknown>): RerankCall {
   }
 }
 
-const texts = z.union([z.string(), z.array(z.string()).min(1)])
+const texts = z.union([z.string(), z.array(z.string()).min(1)], 'must be a text or a list of texts')
 
 /** Alternative names of the same pair in vLLM. */
 const PAIRS = [
@@ -60,33 +72,46 @@ export const scoreSchema = z.strictObject({
 export interface ScoreCall {
   readonly model?: string
   /** Both have the same length. */
-  readonly left: readonly string[]
-  readonly right: readonly string[]
+  readonly left: readonly NamedText[]
+  readonly right: readonly NamedText[]
 }
 
 /** One text with several, or several with as many. */
-export function parseScore(body: Record<string, unknown>): ScoreCall {
-  const fields = checked(scoreSchema, withPairNamed(withoutNulls(body)))
-  const right = listOf(fields.text_2)
-  const first = listOf(fields.text_1)
-  const left = first.length === 1 ? right.map(() => first[0] ?? '') : first
+export function parseScore(request: Record<string, unknown>): ScoreCall {
+  const body = withoutNulls(request)
+  const [leftName, rightName] = pairOf(body)
+  const nameOf = (param: string): string =>
+    param.replace(/^text_1(?![^[])/, leftName).replace(/^text_2(?![^[])/, rightName)
+  const fields = withFieldNames(nameOf, () => checked(scoreSchema, renamed(body)))
+  const right = named(fields.text_2, rightName)
+  const first = named(fields.text_1, leftName)
+  const [only] = first
+  const left = first.length === 1 && only !== undefined ? right.map(() => only) : first
   if (left.length !== right.length) {
-    const text = `must be one text, or as many as \`text_2\`: ${first.length} and ${right.length}`
-    throw invalid('text_1', text)
+    const counts = `${first.length} and ${right.length}`
+    throw invalid(leftName, `must be one text, or as many as \`${rightName}\`: ${counts}`)
   }
-  refuseMany('text_2', right.length)
+  refuseMany(rightName, right.length)
   return { ...given({ model: fields.model }), left, right }
 }
 
-function withPairNamed(body: Record<string, unknown>): Record<string, unknown> {
-  const pair = PAIRS.find(([first, second]) => first in body && second in body)
-  if (pair === undefined || 'text_1' in body || 'text_2' in body) return body
-  const { [pair[0]]: text_1, [pair[1]]: text_2, ...rest } = body
-  return { ...rest, text_1, text_2 }
+/** The names that the client uses. */
+function pairOf(body: Record<string, unknown>): readonly [string, string] {
+  const usual = ['text_1', 'text_2'] as const
+  if (usual.some((name) => name in body)) return usual
+  return PAIRS.find(([first, second]) => first in body && second in body) ?? usual
 }
 
-function listOf(value: string | string[]): string[] {
-  return typeof value === 'string' ? [value] : value
+function renamed(body: Record<string, unknown>): Record<string, unknown> {
+  const [first, second] = pairOf(body)
+  const { [first]: text_1, [second]: text_2, ...rest } = body
+  return { ...rest, ...given({ text_1, text_2 }) }
+}
+
+function named(value: string | string[], name: string): NamedText[] {
+  return typeof value === 'string'
+    ? [{ text: value, param: name }]
+    : value.map((text, index) => ({ text, param: `${name}[${index}]` }))
 }
 
 function refuseMany(param: string, count: number): void {

@@ -38,10 +38,10 @@ export function chatJob(
         { ...call, messages: [...call.messages, { role: 'assistant', content: answer }] },
         text,
         offLoop,
-        { addGenerationPrompt: false },
+        { addGenerationPrompt: false, param: promptParam },
       ),
     prompts: (text, offLoop) => {
-      const prompt = chatPrompt(call, text, offLoop)
+      const prompt = chatPrompt(call, text, offLoop, { param: promptParam })
       return prompt instanceof Promise ? prompt.then((only) => [only]) : [prompt]
     },
   }

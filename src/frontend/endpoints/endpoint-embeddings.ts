@@ -26,6 +26,7 @@ import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { createMigratingService } from '../generation/migration.ts'
 import { withinPreprocess } from '../http/preprocess-deadline.ts'
 import { embeddingPrompts, withinContext } from '../prompt/prompt.ts'
+import type { EmbeddingInput } from '../prompt/prompt.ts'
 import type { ServedModel } from '../models/served-model.ts'
 
 export async function answerEmbeddings(
@@ -39,6 +40,7 @@ export async function answerEmbeddings(
   const { encoding } = call
   const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {
     ...call,
+    inputs: call.inputs.map((content) => ({ content, param: 'input' })),
     lacks: (name) => `the engine of model \`${name}\` does not support embeddings`,
   })
   return {
@@ -55,7 +57,8 @@ export interface Embeddings {
   readonly promptTokens: number
 }
 
-interface EmbeddingWish extends Pick<EmbeddingCall, 'model' | 'inputs' | 'dimensions'> {
+interface EmbeddingWish extends Pick<EmbeddingCall, 'model' | 'dimensions'> {
+  readonly inputs: readonly EmbeddingInput[]
   /** The message for a model whose engine does not support embeddings. */
   readonly lacks: (model: string) => string
 }
@@ -82,7 +85,8 @@ export async function embeddingsOf(
     limitMs: deps.bounds.preprocessMs,
     signal: http.signal,
   })
-  for (const prompt of prompts) refuseLongInput(prompt.length, model.contextLength)
+  for (const [i, { length }] of prompts.entries())
+    refuseLongInput(length, model.contextLength, call.inputs[i]?.param ?? 'input')
   const promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0)
   record.preprocessed(promptTokens)
   record.reserve(promptTokens, () => 0)
@@ -129,8 +133,10 @@ async function tokenised(
   model: ServedModel,
 ): Promise<Uint32Array[]> {
   const text = await model.text()
-  const limited = withinContext(offLoopOf(deps, model, text), text, model.contextLength, 'input')
-  return await embeddingPrompts(call.inputs, text, limited)
+  const offLoop = offLoopOf(deps, model, text)
+  return await embeddingPrompts(call.inputs, text, (param) =>
+    withinContext(offLoop, text, model.contextLength, param),
+  )
 }
 
 function requestsOf(

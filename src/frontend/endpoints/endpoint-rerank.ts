@@ -3,6 +3,7 @@
  * with embeddings the score is the cosine similarity of two of them. Other models are refused by name.
  */
 import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
+import type { NamedText } from '../../api/index.ts'
 import { answerAtEngine } from '../forward/forward-answer.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
@@ -25,7 +26,7 @@ export async function answerRerank(
   const results = vectors
     .map((vector, index) => ({
       index,
-      ...(returnsDocuments ? { document: { text: documents[index] } } : {}),
+      ...(returnsDocuments ? { document: { text: documents[index]?.text } } : {}),
       relevance_score: cosine(asked, vector),
     }))
     .toSorted((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
@@ -48,18 +49,22 @@ export async function answerScore(
   if (unchanged !== null) return await unchanged
   const call = parseScore(readJsonObject(http.body, http.headers['content-type']))
   const { left, right } = call
-  const inputs = [...new Set([...left, ...right])]
-  const made = await compared(deps, http, record, { ...call, inputs })
-  const vectorOf = (text: string): Float32Array => made.vectors[inputs.indexOf(text)] ?? EMPTY
+  // Equal texts are embedded once.
+  const inputs = new Map<string, NamedText>()
+  for (const each of [...left, ...right]) if (!inputs.has(each.text)) inputs.set(each.text, each)
+  const made = await compared(deps, http, record, { ...call, inputs: [...inputs.values()] })
+  const vectors = new Map([...inputs.keys()].map((text, i) => [text, made.vectors[i] ?? EMPTY]))
+  const vectorOf = (each: NamedText | undefined): Float32Array =>
+    vectors.get(each?.text ?? '') ?? EMPTY
   return jsonReply(200, {
     id: `score-${record.requestId}`,
     object: 'list',
     created: Math.floor(record.receivedEpochMs / 1000),
     model: made.model,
-    data: right.map((text, index) => ({
+    data: right.map((each, index) => ({
       index,
       object: 'score',
-      score: cosine(vectorOf(left[index] ?? ''), vectorOf(text)),
+      score: cosine(vectorOf(left[index]), vectorOf(each)),
     })),
     usage: usageOf(made),
   })
@@ -71,11 +76,11 @@ async function compared(
   deps: GenerationDeps,
   http: HttpRequest,
   record: CallRecord,
-  call: { readonly model?: string; readonly inputs: readonly string[] },
+  call: { readonly model?: string; readonly inputs: readonly NamedText[] },
 ): Promise<Embeddings> {
   return await embeddingsOf(deps, http, record, {
     ...given({ model: call.model }),
-    inputs: call.inputs,
+    inputs: call.inputs.map(({ text, param }) => ({ content: text, param })),
     lacks: (name) =>
       `model \`${name}\` cannot rank or score: its engine has neither these routes nor embeddings; vLLM has them for cross-encoders and embedding models, llama-server with --reranking`,
   })

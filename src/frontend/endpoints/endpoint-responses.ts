@@ -118,6 +118,6 @@ export async function countResponseTokens(
   refuseOtherModels(caller, [chat.model ?? model.name, model.name])
   const text = await model.text()
   const limited = withinCount(offLoopOf(deps, model, text), model.contextLength, 'input')
-  const { tokenIds } = await chatPrompt(chat, text, limited)
+  const { tokenIds } = await chatPrompt(chat, text, limited, { param: 'input' })
   return jsonReply(200, { object: 'response.input_tokens', input_tokens: tokenIds.length })
 }

@@ -26,9 +26,13 @@ export function outputBudget(
 }
 
 /** An embedding needs no room for an output token. */
-export function refuseLongInput(promptTokens: number, contextLength: number | undefined): void {
+export function refuseLongInput(
+  promptTokens: number,
+  contextLength: number | undefined,
+  param: string,
+): void {
   if (contextLength === undefined || contextLength === 0 || promptTokens <= contextLength) return
-  throw tooLong(promptTokens, contextLength, 'input')
+  throw tooLong(promptTokens, contextLength, param)
 }
 
 /**

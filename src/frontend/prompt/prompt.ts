@@ -12,6 +12,8 @@ export interface PreparedPrompt {
   readonly tokenIds: Uint32Array
   /** The rendered text; undefined when the client sent tokens. */
   readonly text?: string
+  /** The client's field, if it is not the one that usually has the prompt. */
+  readonly param?: string
 }
 
 /** How long texts are converted without holding up the event loop. */
@@ -65,19 +67,20 @@ export function chatPrompt(
   call: ChatCall,
   model: ModelText,
   offLoop: OffLoop,
-  options: { readonly addGenerationPrompt?: boolean } = {},
+  options: { readonly addGenerationPrompt?: boolean; readonly param?: 'messages' | 'input' } = {},
 ): PreparedPrompt | Promise<PreparedPrompt> {
+  const { param = 'messages' } = options
   const given = tokenData(call, model)
-  if (given !== undefined) return { tokenIds: given }
+  if (given !== undefined) return given
   if (call.nvext.use_raw_prompt === true) {
     const text = call.messages.map((message) => message.content).join('')
-    return textPrompt(text, model, offLoop)
+    return textPrompt(text, model, offLoop, { param })
   }
   if (model.template === null) {
     throw new BatonError(
       'request.invalid_argument',
-      `the model has no chat template: use /v1/completions`,
-      { data: { param: 'messages' } },
+      `\`${param}\`: the model has no chat template: use /v1/completions`,
+      { data: { param } },
     )
   }
   const input = {
@@ -88,7 +91,7 @@ export function chatPrompt(
     ...(offersTools(call) ? { tools: call.tools } : {}),
   }
   const rendering = renderChatInSteps(model.template, model.tokenizer, input, offLoop.refuse)
-  return inSteps(rendering, offLoop, (rendered) => encodedChat(rendered, model, offLoop))
+  return inSteps(rendering, offLoop, (rendered) => encodedChat(rendered, model, offLoop, param))
 }
 
 /** Runs the steps with pauses; without a promise if there is only one. */
@@ -116,10 +119,11 @@ function encodedChat(
   rendered: RenderedChat,
   model: ModelText,
   offLoop: OffLoop,
+  param: string,
 ): PreparedPrompt | Promise<PreparedPrompt> {
   const { text, literalRanges } = rendered
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
-    tokenIds: nonEmpty(tokenIds, 'messages'),
+    tokenIds: nonEmpty(tokenIds, param),
     text,
   })
   const elsewhere = offLoop.encode(text, { special: true, literalRanges })
@@ -138,11 +142,11 @@ export async function completionPrompts(
   offLoop: OffLoop,
 ): Promise<PreparedPrompt[]> {
   const given = tokenData(call, model)
-  if (given !== undefined) return prompts.map(() => ({ tokenIds: given }))
+  if (given !== undefined) return prompts.map(() => given)
   const characters = charactersOf(prompts)
   return await inTurn(prompts, (prompt) =>
     typeof prompt === 'string'
-      ? textPrompt(prompt, model, offLoop, characters)
+      ? textPrompt(prompt, model, offLoop, { param: 'prompt', characters })
       : { tokenIds: inVocabulary(prompt, model, 'prompt') },
   )
 }
@@ -163,30 +167,37 @@ function textPrompt(
   text: string,
   model: ModelText,
   offLoop: OffLoop,
-  charactersOfAll = text.length,
+  { param, characters = text.length }: { readonly param: string; readonly characters?: number },
 ): PreparedPrompt | Promise<PreparedPrompt> {
   const options = { special: true, addBos: model.tokenizer.addsBos }
   const clean = text.replaceAll('\u0000', '')
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
-    tokenIds: nonEmpty(tokenIds, 'prompt'),
+    tokenIds: nonEmpty(tokenIds, param),
     text: clean,
   })
-  const elsewhere = offLoop.encode(clean, options, charactersOfAll)
+  const elsewhere = offLoop.encode(clean, options, characters)
   return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
+}
+
+/** What becomes one vector. */
+export interface EmbeddingInput {
+  readonly content: Prompt
+  /** The client's field that has it. */
+  readonly param: string
 }
 
 /** Text to embed is data: control tokens in it are plain text. */
 export async function embeddingPrompts(
-  inputs: readonly (string | Uint32Array)[],
+  inputs: readonly EmbeddingInput[],
   model: ModelText,
-  offLoop: OffLoop,
+  offLoopFor: (param: string) => OffLoop,
 ): Promise<Uint32Array[]> {
   const options = { special: false, addBos: model.tokenizer.addsBos }
-  const characters = charactersOf(inputs)
-  return await inTurn(inputs, async (input) => {
-    if (typeof input !== 'string') return inVocabulary(input, model, 'input')
-    const elsewhere = await offLoop.encode(input, options, characters)
-    return nonEmpty(elsewhere ?? model.tokenizer.encode(input, options), 'input')
+  const characters = charactersOf(inputs.map(({ content }) => content))
+  return await inTurn(inputs, async ({ content, param }) => {
+    if (typeof content !== 'string') return inVocabulary(content, model, param)
+    const elsewhere = await offLoopFor(param).encode(content, options, characters)
+    return nonEmpty(elsewhere ?? model.tokenizer.encode(content, options), param)
   })
 }
 
@@ -204,14 +215,11 @@ async function inTurn<In, Out>(
   return done
 }
 
-function tokenData(call: GenerationOptions, model: ModelText): Uint32Array | undefined {
+function tokenData(call: GenerationOptions, model: ModelText): PreparedPrompt | undefined {
   const ids = call.nvext.token_data
   if (ids === undefined) return undefined
-  return inVocabulary(
-    nonEmpty(Uint32Array.from(ids), 'nvext.token_data'),
-    model,
-    'nvext.token_data',
-  )
+  const param = 'nvext.token_data'
+  return { tokenIds: inVocabulary(nonEmpty(Uint32Array.from(ids), param), model, param), param }
 }
 
 function nonEmpty(tokenIds: Uint32Array, param: string): Uint32Array {

@@ -31,7 +31,7 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
       prompt.tokenIds.length,
       options.contextLength,
       call.stop.maxTokens,
-      options.promptParam,
+      prompt.param ?? options.promptParam,
     ),
   )
   const choiceCount = prompts.length * call.choiceCount
