@@ -3,6 +3,7 @@
  * streams, and a reader that leaves.
  */
 import { RequestContext } from '../generate-context.ts'
+import { ConcurrentReads } from './concurrent-reads.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 import { closeIterator, iteratorOf } from './stream-reader.ts'
@@ -12,13 +13,10 @@ import { thrownText } from './thrown-text.ts'
 /** Before the stream is opened, and after it is opened but not read. */
 export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise<void> {
   for (const isOpened of [false, true]) {
-    const request = subject.request(subject.longOutput)
-    const context = new RequestContext(request.requestId)
-    if (!isOpened) context.stop()
-    const outcome = await subject.read(request, {
-      context,
-      deadlineMs: subject.cancelDeadlineMs,
-      onOpened: () => context.stop(),
+    const outcome = await subject.readLong(({ requestId }) => {
+      const context = new RequestContext(requestId)
+      if (!isOpened) context.stop()
+      return { context, deadlineMs: subject.cancelDeadlineMs, onOpened: () => context.stop() }
     })
     judgeStopped(subject, outcome, 'cancellation-not-observed')
   }
@@ -27,21 +25,21 @@ export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise
 export async function checkStopInMiddle(subject: ConformanceSubject): Promise<void> {
   if (skipsLong(subject, 'stop-in-middle')) return
   for (const kind of ['stop', 'kill'] as const) {
-    const request = subject.request(subject.longOutput)
-    const context = new RequestContext(request.requestId)
-    const end = (): void => {
-      if (kind === 'stop') context.stop()
-      else context.kill()
-      // A second stop has no effect.
-      context.stop()
-    }
-    const outcome = await subject.read(request, {
-      context,
-      onItem: (count) => (count === 2 ? end() : undefined),
+    let isStopped = false
+    const outcome = await subject.readLong(({ requestId }) => {
+      const context = new RequestContext(requestId)
+      const end = (): void => {
+        isStopped = true
+        if (kind === 'stop') context.stop()
+        else context.kill()
+        // A second stop has no effect.
+        context.stop()
+      }
+      return { context, onItem: (count) => (count === 2 ? end() : undefined) }
     })
-    if (!context.isStopped) {
-      subject.judgePlain(outcome)
-      subject.report.skip('stop-in-middle', 'the output ended before it could be stopped')
+    if (!isStopped) {
+      if (subject.judgePlain(outcome))
+        subject.report.skip('stop-in-middle', 'the output ended before it could be stopped')
       return
     }
     const late = kind === 'stop' ? 'cancellation-not-observed' : 'kill-not-observed'
@@ -52,17 +50,18 @@ export async function checkStopInMiddle(subject: ConformanceSubject): Promise<vo
 /** Stops four of eight concurrent streams; the others must not be affected. */
 export async function checkConcurrentStop(subject: ConformanceSubject): Promise<void> {
   if (skipsLong(subject, 'concurrent-stop')) return
+  const beside = new ConcurrentReads()
   const stopped: RequestContext[] = []
   const streams = Array.from({ length: 8 }, (_, i) => {
     const isStopped = i % 2 === 0
     const request = subject.request(isStopped ? subject.longOutput : 8)
     const context = new RequestContext(request.requestId)
-    if (!isStopped) return subject.read(request, { context })
+    if (!isStopped) return subject.read(request, { context, beside })
     stopped.push(context)
     const onItem = (count: number): void => {
       if (count === 1) for (const each of stopped) each.stop()
     }
-    return subject.read(request, { context, onItem })
+    return subject.read(request, { context, beside, onItem })
   })
   const outcomes = await Promise.all(streams)
   for (const [i, outcome] of outcomes.entries()) {

@@ -6,15 +6,19 @@ import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
 import { RequestContext } from '../generate-context.ts'
 import { Availability } from './availability.ts'
+import type { ConcurrentReads } from './concurrent-reads.ts'
 import { DEADLINE_MS } from './conformance-options.ts'
 import type { ConformanceOptions } from './conformance-options.ts'
 import type { ReportBuilder } from './conformance-report.ts'
+import { isRefused } from './refusal.ts'
 import { iteratorOf, StreamReader, TOKENS_MAX } from './stream-reader.ts'
 import type { StreamOutcome } from './stream-reader.ts'
 import { thrownText } from './thrown-text.ts'
 import { within } from './within.ts'
 
 export const WORKER_ID = workerIdOf(1)
+/** Tokens of a plain request. */
+export const SHORT_OUTPUT = 8
 
 interface ReadOptions {
   readonly context?: RequestContext
@@ -24,6 +28,8 @@ interface ReadOptions {
   readonly deadlineMs?: number
   /** Called after each item but the terminal one, with the number of items so far. */
   readonly onItem?: (count: number) => void
+  /** The streams that are read at the same time. */
+  readonly beside?: ConcurrentReads
 }
 
 export class ConformanceSubject {
@@ -32,6 +38,9 @@ export class ConformanceSubject {
   readonly report: ReportBuilder
   readonly availability = new Availability()
   config: EngineConfig = { model: '' }
+  /** The engine has refused a plain request, but announces embeddings. */
+  embedsOnly = false
+  #outputMax = TOKENS_MAX
   #requests = 0
 
   constructor(engine: Engine, options: ConformanceOptions, report: ReportBuilder) {
@@ -52,20 +61,25 @@ export class ConformanceSubject {
     return this.options.mode === 'prefill'
   }
 
-  /** The longest output that the context allows, at most 10,000 tokens. */
+  /** The longest output that the context allows and the engine does not refuse, at most 10,000 tokens. */
   get longOutput(): number {
-    const available = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
-    return Math.max(1, Math.min(TOKENS_MAX, available))
+    return Math.max(1, Math.min(this.#outputMax, this.#room - 1))
   }
 
-  request(maxTokens: number, change: Partial<GenerateRequest> = {}): GenerateRequest {
+  /** For the output. A frontend requests no more. */
+  get #room(): number {
+    return (this.config.contextLength ?? Infinity) - this.#prompt.length
+  }
+
+  request(tokensMax: number, change: Partial<GenerateRequest> = {}): GenerateRequest {
     this.#requests += 1
+    const maxTokens = Math.max(1, Math.min(tokensMax, this.#room))
     const request: GenerateRequest = {
       requestId: `conformance-${this.#requests}`,
       model: this.config.model,
       tokenIds: Uint32Array.from(this.#prompt),
       sampling: {},
-      stop: { maxTokens, ignoreEos: maxTokens > 8 },
+      stop: { maxTokens, ignoreEos: maxTokens > SHORT_OUTPUT },
       output: {},
       eosTokenIds: [],
       routing: {},
@@ -100,7 +114,7 @@ export class ConformanceSubject {
 
   /** Reads a stream to its end. */
   async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
-    const { onItem, onOpened, deadlineMs = this.deadlineMs } = options
+    const { onItem, onOpened, beside, deadlineMs = this.deadlineMs } = options
     const context = options.context ?? new RequestContext(request.requestId)
     const away = await this.awayReason()
     if (away !== null) return { end: 'error', chunks: [], error: away }
@@ -112,7 +126,18 @@ export class ConformanceSubject {
     }
     onOpened?.()
     const { clock } = this.options
-    return new StreamReader(iterator, { request, context, clock, deadlineMs, onItem }).read()
+    const reading = { request, context, clock, deadlineMs, onItem, beside }
+    return new StreamReader(iterator, reading).read()
+  }
+
+  /** Reads a stream of the longest output; an engine with a limit of its own gets a shorter request. */
+  async readLong(optionsOf: (request: GenerateRequest) => ReadOptions): Promise<StreamOutcome> {
+    for (;;) {
+      const request = this.request(this.longOutput)
+      const outcome = await this.read(request, optionsOf(request))
+      if (!isRefused(outcome) || this.longOutput <= SHORT_OUTPUT) return outcome
+      this.#outputMax = Math.max(SHORT_OUTPUT, this.longOutput >> 1)
+    }
   }
 
   /** Reports what is wrong with a stream that was not stopped; returns true if nothing is. */

@@ -1,19 +1,30 @@
 /** Checks of plain requests: a single one, eight concurrent ones, one with a seed, and those that must be refused. */
 import type { Chunk, GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
+import { ConcurrentReads } from './concurrent-reads.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { isRefused } from './refusal.ts'
 import { thrownText } from './thrown-text.ts'
+
+/** Reason for not making the checks that need output. */
+export const EMBEDS_ONLY = 'the engine makes embeddings only'
 
 export async function checkSingle(subject: ConformanceSubject): Promise<void> {
   const outcome = await subject.read(subject.request(8))
+  if (isRefused(outcome) && subject.config.features?.includes('embeddings') === true) {
+    subject.embedsOnly = true
+    subject.report.skip('single', EMBEDS_ONLY)
+    return
+  }
   if (!subject.judgePlain(outcome)) return
   if (subject.isPrefill && outcome.chunks.at(-1)?.prefillResult === undefined)
     subject.report.fail('prefill-result-missing', 'the terminal chunk has none')
 }
 
 export async function checkConcurrent(subject: ConformanceSubject): Promise<void> {
+  const beside = new ConcurrentReads()
   const outcomes = await Promise.all(
-    Array.from({ length: 8 }, () => subject.read(subject.request(8))),
+    Array.from({ length: 8 }, () => subject.read(subject.request(8), { beside })),
   )
   const answered = outcomes.filter(({ end, chunks }) => end === 'finish' && chunks.length > 0)
   if (answered.length < outcomes.length) {

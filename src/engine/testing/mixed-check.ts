@@ -6,7 +6,10 @@
  * is a fault if it differs only where it equals the reply to another prompt.
  */
 import type { GenerateRequest } from '../../request/index.ts'
+import { ConcurrentReads } from './concurrent-reads.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
+import { isRefused } from './refusal.ts'
+import { thrownText } from './thrown-text.ts'
 
 const PROMPTS = 4
 const TOKENS = 8
@@ -31,7 +34,8 @@ export async function checkMixed(subject: ConformanceSubject): Promise<void> {
     subject.report.skip('mixed', 'different prompts get the same answer')
     return
   }
-  const together = await Promise.all(separate.map((_, i) => answer(subject, i)))
+  const beside = new ConcurrentReads()
+  const together = await Promise.all(separate.map((_, i) => answer(subject, i, beside)))
   for (const [i, items] of together.entries()) {
     if (items !== null && isOfOthers(items, i, separate)) {
       const text = `prompt ${i} got ${items.join(' ')}, alone it gets ${separate[i]?.join(' ')}`
@@ -52,13 +56,24 @@ function isOfOthers(items: readonly string[], own: number, separate: readonly st
     if (items[at] === separate[own]?.[at]) continue
     const isAnothers = separate.some((other, i) => i !== own && other[at] === items[at])
     if (!isAnothers) return false
-    places++
+    // A reply that only ends earlier has nothing of another one.
+    if (at < items.length) places++
   }
   return places > 1 || (places === 1 && length === 1)
 }
 
-async function answer(subject: ConformanceSubject, which: number): Promise<string[] | null> {
-  const outcome = await subject.read(requestOf(subject, which))
+/** Null: without an answer nothing can be compared, and the reason is reported. */
+async function answer(
+  subject: ConformanceSubject,
+  which: number,
+  beside?: ConcurrentReads,
+): Promise<string[] | null> {
+  const request = requestOf(subject, which)
+  const outcome = await subject.read(request, beside === undefined ? {} : { beside })
+  if (beside === undefined && isRefused(outcome)) {
+    subject.report.skip('mixed', `the engine refuses another prompt: ${thrownText(outcome.error)}`)
+    return null
+  }
   if (!subject.judgePlain(outcome)) return null
   return outcome.chunks.flatMap(({ tokenIds, text = '' }) => [
     ...tokenIds.map(String),
@@ -75,5 +90,7 @@ function requestOf(subject: ConformanceSubject, which: number): GenerateRequest 
     { length: length + which },
     (_, at) => plain.tokenIds[(which + Math.max(at - which, 0)) % length] ?? 0,
   )
-  return { ...plain, tokenIds, sampling: { temperature: 0, seed: 1 } }
+  const sampling = { temperature: 0, seed: 1 }
+  // Its `prepareRequest` may derive more from the ids.
+  return { ...subject.request(TOKENS, { tokenIds, sampling }), tokenIds }
 }

@@ -26,6 +26,7 @@ import {
   checkLogprobs,
   checkSeed,
   checkSingle,
+  EMBEDS_ONLY,
 } from './generate-checks.ts'
 import {
   checkAbort,
@@ -52,29 +53,38 @@ interface Check {
   readonly needs?: readonly string[]
   /** The rule that is broken if the check itself throws, for example at a getter of the engine. Default `stream-error`. */
   readonly rule?: ConformanceRule
+  /** Needs output, which an engine that makes embeddings only does not have. */
+  readonly generates?: true
 }
 
 /** In this order; `skip` of the options names them. */
 const CHECKS: readonly Check[] = [
   { name: 'observe', run: checkObserve, rule: 'observe-failed' },
   { name: 'single', run: checkSingle },
-  { name: 'concurrent', run: checkConcurrent, needs: ['single'] },
-  { name: 'mixed', run: checkMixed, needs: ['concurrent'] },
-  { name: 'logprobs', run: checkLogprobs, needs: ['single'] },
-  { name: 'seed', run: checkSeed, needs: ['single'] },
+  { name: 'concurrent', run: checkConcurrent, needs: ['single'], generates: true },
+  { name: 'mixed', run: checkMixed, needs: ['concurrent'], generates: true },
+  { name: 'logprobs', run: checkLogprobs, needs: ['single'], generates: true },
+  { name: 'seed', run: checkSeed, needs: ['single'], generates: true },
   { name: 'embeddings', run: checkEmbeddings, rule: 'embedding-wrong' },
   { name: 'errors', run: checkErrors, needs: ['single'] },
-  { name: 'health', run: checkHealth, needs: ['single'], rule: 'health-check-failed' },
+  {
+    name: 'health',
+    run: checkHealth,
+    needs: ['single'],
+    rule: 'health-check-failed',
+    generates: true,
+  },
   { name: 'kv-blocks', run: checkKvBlocks, needs: ['single'], rule: 'kv-blocks-invalid' },
   { name: 'metrics', run: checkMetrics, needs: ['single'], rule: 'metrics-failed' },
-  { name: 'stop-before-first', run: checkStopBeforeFirst, needs: ['single'] },
-  { name: 'stop-in-middle', run: checkStopInMiddle, needs: ['stop-before-first'] },
+  { name: 'stop-before-first', run: checkStopBeforeFirst, needs: ['single'], generates: true },
+  { name: 'stop-in-middle', run: checkStopInMiddle, needs: ['stop-before-first'], generates: true },
   {
     name: 'concurrent-stop',
     run: checkConcurrentStop,
     needs: ['concurrent', 'stop-in-middle'],
+    generates: true,
   },
-  { name: 'drop', run: checkDrop, needs: ['concurrent-stop'] },
+  { name: 'drop', run: checkDrop, needs: ['concurrent-stop'], generates: true },
   { name: 'abort', run: checkAbort, needs: ['single'], rule: 'abort-failed' },
   { name: 'held', run: checkHeld, rule: 'kv-event-malformed' },
   { name: 'quiescence', run: checkQuiescence, rule: 'quiescence-wrong' },
@@ -190,11 +200,12 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
 }
 
 async function runChecks(checks: readonly Check[], subject: ConformanceSubject): Promise<void> {
-  for (const { name, run, needs = [], rule = 'stream-error' } of checks) {
+  for (const { name, run, needs = [], rule = 'stream-error', generates } of checks) {
     const broken = needs.find((other) => subject.report.hasFailed(other))
     if (broken !== undefined) subject.report.giveUp(name)
     const reason =
       subject.options.skip?.[name] ??
+      (generates === true && subject.embedsOnly ? EMBEDS_ONLY : undefined) ??
       (broken === undefined ? undefined : `not tried: '${broken}' has failed`)
     if (reason !== undefined) {
       subject.report.skip(name, reason)

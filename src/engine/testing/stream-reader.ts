@@ -9,6 +9,7 @@ import type { EngineChunk } from '../engine-chunk.ts'
 import type { RequestContext } from '../generate-context.ts'
 import { brokenStreamRule, StreamValidator } from '../validate-stream.ts'
 import type { StreamRule } from '../validate-stream.ts'
+import type { ConcurrentReads } from './concurrent-reads.ts'
 import { within } from './within.ts'
 
 /** How a stream ended: with a terminal chunk, an error, without either, not within the deadline, or with a violation. */
@@ -29,6 +30,7 @@ interface Reading {
   readonly deadlineMs: number
   /** Called after each item but the terminal one, with the number of items so far. */
   readonly onItem?: ((count: number) => void) | undefined
+  readonly beside?: ConcurrentReads | undefined
 }
 
 type Item = { readonly done: true } | { readonly done: false; readonly value: EngineChunk }
@@ -54,6 +56,8 @@ export class StreamReader {
   /** To the end; the iterator is closed then. */
   async read(): Promise<StreamOutcome> {
     const outcome = await this.#readItems()
+    const { beside, clock } = this.#reading
+    if (clock !== undefined) beside?.ended(clock.nowMs())
     const closed = closeIterator(this.#iterator).catch(() => true)
     // One that hangs may not even close.
     if (outcome.end !== 'deadline') await this.#within(closed)
@@ -95,17 +99,26 @@ export class StreamReader {
     try {
       // Wrapped in a record, because an iterator may resolve with undefined.
       const asked = (async () => ({ result: await this.#iterator.next() }))()
-      return await this.#within(asked, left)
+      return await this.#inTime(asked, left)
     } catch (thrown) {
       throw this.#thrown(thrown)
     }
   }
 
+  async #inTime<T>(asked: Promise<T>, leftMs: number): Promise<T | undefined> {
+    for (let left = leftMs; ; left = this.#leftMs) {
+      const result = await this.#within(asked, left)
+      // Meanwhile another stream may have ended.
+      if (result !== undefined || this.#validator.hasEnded || this.#leftMs <= 0) return result
+    }
+  }
+
   /** After a terminal item the iterator has the whole deadline to be done. */
   get #leftMs(): number {
-    const { clock, deadlineMs } = this.#reading
+    const { beside, clock, deadlineMs } = this.#reading
     if (clock === undefined || this.#validator.hasEnded) return deadlineMs
-    return deadlineMs - (clock.nowMs() - this.#startMs)
+    const fromMs = Math.max(this.#startMs, beside?.lastEndMs ?? this.#startMs)
+    return deadlineMs - (clock.nowMs() - fromMs)
   }
 
   /** A worker does not read on after a result that cannot be read, so nothing that follows is a fault. */
