@@ -29,6 +29,8 @@ function ruleOf(chunks: readonly Chunk[], asked = request): string | null {
 const id = (usage: Usage): Chunk => ({ ...tokenChunk(9), usage })
 const text = (usage: Usage): Chunk => ({ tokenIds: [], text: 'ab', usage })
 const nothing = (usage: Usage): Chunk => ({ tokenIds: [], usage })
+const empty = (usage: Usage): Chunk => ({ tokenIds: [], text: '', usage })
+const stopped = (usage: Usage): Chunk => finishChunk('cancelled', { usage })
 const end = (usage: Usage): Chunk => finishChunk('stop', { usage })
 
 it.each<[string, readonly Chunk[], string | null]>([
@@ -58,6 +60,11 @@ it.each<[string, readonly Chunk[], string | null]>([
     [nothing(usageOf(7, 0)), text(usageOf(7, 2))],
     null,
   ],
+  ['a prompt of its own, stopped before the first text', [stopped(usageOf(7, 0))], null],
+  ['a prompt of its own and no text', [{ ...end(usageOf(7, 0)), text: '' }], null],
+  ['a prompt of its own, no text and its end', [empty(usageOf(7, 0)), end(usageOf(7, 1))], null],
+  ['ids after no text', [empty(usageOf(7, 0)), id(usageOf(7, 1))], 'usage-prompt-mismatch'],
+  ['no text and more than asked', [{ ...end(usageOf(7, 6)), text: '' }], 'usage-mismatch'],
   ['more than pieces', [text(usageOf(3, 4)), end(usageOf(3, 4))], null],
   ['less than pieces', [text(usageOf(3, 1)), text(usageOf(3, 1)), end(usageOf(3, 1))], null],
   ['one more at the end', [text(usageOf(3, 2)), end(usageOf(3, 3))], null],

@@ -15,8 +15,8 @@ interface UsageFault {
 interface Streamed {
   /** Token ids so far. */
   readonly tokenCount: number
-  readonly hasText: boolean
-  readonly isEnd: boolean
+  /** It is known that the stream has no text. */
+  readonly isOfIds: boolean
 }
 
 export class UsageCount {
@@ -30,10 +30,8 @@ export class UsageCount {
   }
 
   /** What is wrong with a report, or null. */
-  take(usage: Usage, { tokenCount, hasText, isEnd }: Streamed): UsageFault | null {
+  take(usage: Usage, { tokenCount, isOfIds }: Streamed): UsageFault | null {
     const { promptTokens, completionTokens, totalTokens } = usage
-    // Before the first id or text, the stream may still become one with text.
-    const isOfIds = !hasText && (isEnd || tokenCount > 0)
     if (isOfIds && promptTokens !== (this.#promptTokens ?? promptTokens))
       return {
         rule: 'usage-prompt-mismatch',

@@ -30,7 +30,7 @@ export const STREAM_RULES = {
     '`usage.completionTokens` of every chunk must be the number of tokens streamed so far; in a stream with text it must never decrease and never be more than `maxTokens`.',
   'usage-total-mismatch': '`usage.totalTokens` must be the sum of prompt and completion tokens.',
   'usage-prompt-mismatch':
-    '`usage.promptTokens` must be the number of prompt tokens, unless the stream has text.',
+    '`usage.promptTokens` must be the number of prompt tokens, unless the stream has text, even an empty one, or was stopped before its first token.',
   'logprobs-missing':
     'If log-probabilities were requested, every token must have them; those of the prompt must come before the first token.',
   'tokens-after-cancel':
@@ -87,6 +87,8 @@ export class StreamValidator {
   /** Items in a row that brought nothing. */
   #emptyCount = 0
   #textLength = 0
+  /** Items with an empty text, and without ids: the answer of an engine without ids may be empty. */
+  #hasEmptyText = false
   readonly #halves = new TextHalves()
   readonly #usage: UsageCount
   #hasEnded = false
@@ -132,6 +134,7 @@ export class StreamValidator {
     if (fault !== null) throw violation(fault.rule, fault.detail)
     const { tokenIds, text, finish } = chunk
     if (text !== undefined && text !== '') this.#countText(text)
+    else if (text === '' && tokenIds.length === 0) this.#hasEmptyText = true
     this.#tokenCount += tokenIds.length
     this.#emptyCount = tokenIds.length > 0 || text ? 0 : this.#emptyCount + 1
     if (this.#emptyCount > this.#emptyMax)
@@ -145,7 +148,7 @@ export class StreamValidator {
     if (this.#wasStopped) this.#checkStopped(chunk)
     if (chunk.prefillResult !== undefined) this.#checkCached(chunk)
     if (finish !== undefined) this.#checkFinish(finish)
-    if (chunk.usage !== undefined) this.#checkUsage(chunk.usage, finish !== undefined)
+    if (chunk.usage !== undefined) this.#checkUsage(chunk.usage, finish)
   }
 
   #checkFinish(finish: FinishReason): void {
@@ -207,9 +210,12 @@ export class StreamValidator {
       throw violation('cancel-ignored', `after the stop came '${chunk.finish ?? 'a chunk'}'`)
   }
 
-  #checkUsage(usage: Usage, isEnd: boolean): void {
-    const streamed = { tokenCount: this.#tokenCount, hasText: this.#hasText, isEnd }
-    const fault = this.#usage.take(usage, streamed)
+  #checkUsage(usage: Usage, finish: FinishReason | undefined): void {
+    const tokenCount = this.#tokenCount
+    // Before the first id or text, the stream may still become one with text, or be stopped before.
+    const isWhole = finish !== undefined && finish !== 'cancelled' && !this.#hasEmptyText
+    const isOfIds = !this.#hasText && (tokenCount > 0 || isWhole)
+    const fault = this.#usage.take(usage, { tokenCount, isOfIds })
     if (fault !== null) throw violation(fault.rule, fault.detail)
   }
 }
