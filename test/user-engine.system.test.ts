@@ -76,6 +76,26 @@ describe('baton serve --engine ./mine.js', () => {
     }
   })
 
+  it('its last load report names requests that are gone - the next request is served', async () => {
+    const report =
+      '{ dpRank: 0, activeBlocks: 5, totalBlocks: 9, runningRequests: 1, queuedRequests: 20, prefillTokensInFlight: 0 }'
+    const reporting = PARROT.replace(
+      'async *generate',
+      'observe(observer) { this.observer = observer }\n  async *generate',
+    ).replace('const tokens =', `this.observer.load(${report}); const tokens =`)
+    const args = ['--engine', file('reporting.js', reporting), '--engine-args', '{"word":"ah "}']
+    const server = await startServer([...args, '--aggregated', '1'])
+    try {
+      // The router holds requests back for 30 s at most.
+      for (let i = 0; i < 2; i++) {
+        const reply = await chat(server.url, 'parrot')
+        expect(reply.choices[0]?.message.content).toBe('ah ah ah ')
+      }
+    } finally {
+      expect(await server.stop()).toBe(0)
+    }
+  })
+
   it.each([[[]], [['--in-process']]])(
     'unhandled errors of the engine (%j) - the process keeps running and the log names the engine',
     async (more) => {

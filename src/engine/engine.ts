@@ -58,6 +58,12 @@ export interface Engine {
   /** KV that can be handed over block by block; absent: the engine transfers its KV itself or not at all. */
   readonly kvBlocks?: KvBlockSource | undefined
 
+  /**
+   * True: a server that other programs send requests to as well. Its load may be more than this worker has sent, so the
+   * worker does not correct its reports; the engine repeats them itself.
+   */
+  readonly hasOtherClients?: boolean | undefined
+
   /** The engine's metrics, read at each scrape of the worker; must return at once. */
   metrics?(): readonly EngineMetric[]
 

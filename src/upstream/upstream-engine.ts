@@ -90,6 +90,7 @@ interface Started {
 }
 
 export class UpstreamEngine implements Engine {
+  readonly hasOtherClients = true
   readonly #options: UpstreamEngineOptions
   readonly #client: UpstreamClient
   readonly #closing = new AbortController()

@@ -6,8 +6,9 @@
  * blocks are recorded all the same, so that the first snapshot contains them.
  */
 import { BatonError } from '../base/index.ts'
+import type { Clock } from '../base/index.ts'
 import { ownKvEvents, ownLoadReport, rankFault } from '../engine/index.ts'
-import type { EngineObserver } from '../engine/index.ts'
+import type { Engine, EngineObserver } from '../engine/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { EngineConfig } from '../request/index.ts'
 import type { KvSnapshot, WorkerUplink } from '../wire/index.ts'
@@ -16,6 +17,17 @@ import { LoadPublisher } from './load-publisher.ts'
 
 /** Maximum number of distinct faults that are reported. */
 const FAULTS_REPORTED_MAX = 64
+
+interface EngineReportsOptions {
+  readonly engine: Pick<Engine, 'heldKv' | 'hasOtherClients'>
+  readonly clock: Clock
+  /** The number of requests in the worker that may be on the rank. */
+  readonly mostOn: (dpRank: number) => number
+  readonly onFault: (error: BatonError) => void
+  readonly onUnavailable: (reason: BatonError | null) => void
+  /** A report shows that the engine works. */
+  readonly onSign: () => void
+}
 
 export class EngineReports {
   readonly #kvEvents: KvEventPublisher
@@ -27,19 +39,8 @@ export class EngineReports {
   readonly #reportedFaults = new Set<string>()
   #uplink: WorkerUplink | undefined
 
-  constructor(
-    {
-      onFault,
-      onUnavailable,
-      onSign,
-    }: {
-      readonly onFault: (error: BatonError) => void
-      readonly onUnavailable: (reason: BatonError | null) => void
-      /** A report shows that the engine works. */
-      readonly onSign: () => void
-    },
-    heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
-  ) {
+  constructor({ engine, clock, mostOn, onFault, onUnavailable, onSign }: EngineReportsOptions) {
+    const heldKv = engine.heldKv?.bind(engine) ?? null
     this.#onFault = onFault
     this.#onUnavailable = onUnavailable
     this.#onSign = onSign
@@ -47,7 +48,11 @@ export class EngineReports {
       (batch) => this.#uplink?.publishKvEvents(batch),
       heldKv === null ? null : (dpRank) => this.#soundOf(dpRank, heldKv),
     )
-    this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
+    this.#load = new LoadPublisher({
+      clock,
+      emit: (report) => this.#uplink?.publishLoad(report),
+      mostOn: (dpRank) => (engine.hasOtherClients === true ? Infinity : mostOn(dpRank)),
+    })
   }
 
   connect(uplink: WorkerUplink | undefined): void {
@@ -115,11 +120,17 @@ export class EngineReports {
     return this.#load.current()
   }
 
+  /** A request has left the engine. */
+  requestLeft(): void {
+    this.#load.requestLeft()
+  }
+
   drain(): void {
     this.#uplink?.drain()
   }
 
   close(): void {
+    this.#load.close()
     this.#uplink = undefined
   }
 }

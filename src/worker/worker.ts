@@ -18,6 +18,7 @@ import { EngineLife } from './engine-life.ts'
 import { EngineReports } from './engine-reports.ts'
 import { KvHandOff } from './kv-hand-off.ts'
 import type { ShutdownConfig } from './shutdown-budget.ts'
+import { RequestsByRank } from './requests-by-rank.ts'
 import { runShutdown } from './shutdown-sequence.ts'
 import type { ShutdownReport } from './shutdown-sequence.ts'
 import { StallWatch } from './stall-watch.ts'
@@ -38,6 +39,7 @@ export class Worker implements WorkerHandler {
   readonly #limits: WorkerLimits
   readonly #admission: Admission
   readonly #sessions = new InFlightSet<WorkerSession>()
+  readonly #inside: RequestsByRank
   readonly #handOff: KvHandOff
   readonly #engine: EngineLife
   readonly #reports: EngineReports
@@ -57,14 +59,15 @@ export class Worker implements WorkerHandler {
   constructor(options: WorkerOptions) {
     const limits = limitsOf(options)
     this.#options = options
-    this.#reports = new EngineReports(
-      {
-        onFault: (error) => this.#reportFault(error),
-        onUnavailable: (reason) => this.#absence.set(reason),
-        onSign: () => this.#stallWatch.sign(),
-      },
-      options.engine.heldKv?.bind(options.engine) ?? null,
-    )
+    this.#inside = new RequestsByRank(options.mode)
+    this.#reports = new EngineReports({
+      engine: options.engine,
+      clock: options.clock,
+      mostOn: (dpRank) => this.#inside.mostOn(dpRank),
+      onFault: (error) => this.#reportFault(error),
+      onUnavailable: (reason) => this.#absence.set(reason),
+      onSign: () => this.#stallWatch.sign(),
+    })
     this.#limits = limits
     this.#admission = new Admission(limits.requestsMax)
     this.#handOff = new KvHandOff({
@@ -133,9 +136,10 @@ export class Worker implements WorkerHandler {
       observe: (event) => this.#observe(event),
       embeddingLength: this.#serving?.card.engine.embeddingLength,
       cancelTimeoutMs: this.#limits.cancelTimeoutMs,
-      onFreed: (freed) => this.#onFreed(freed),
+      onFreed: (freed) => this.#onFreed(freed, request),
     })
     this.#sessions.add(session)
+    this.#inside.entered(request)
     void session.run()
     return session
   }
@@ -350,9 +354,11 @@ export class Worker implements WorkerHandler {
     }
   }
 
-  #onFreed(session: WorkerSession): void {
+  #onFreed(session: WorkerSession, request: GenerateRequest): void {
     this.#sessions.delete(session)
+    this.#inside.left(request)
     this.#admission.leave()
+    this.#reports.requestLeft()
   }
 
   #onStalled(stalledMs: number): void {

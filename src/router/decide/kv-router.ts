@@ -14,6 +14,7 @@ import { GoalGate } from './goal-gate.ts'
 import { BlockUnit } from '../load/block-unit.ts'
 import { EventIntake } from '../load/event-intake.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
+import { OldReports } from '../load/old-reports.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
 import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
@@ -62,6 +63,7 @@ export class KvRouter implements FleetObserver {
   readonly #forecast: RankForecast
   readonly #sequences: ActiveSequences
   readonly #openLimits: OpenLimits
+  readonly #oldReports: OldReports
   readonly #index: OverlapIndex
   readonly #selector: Selector
   readonly #ring: DecisionRing
@@ -105,6 +107,11 @@ export class KvRouter implements FleetObserver {
       (slot) => this.capacity.judge.judge(slot),
     )
     this.#openLimits = new OpenLimits(this.#table, engineQueue)
+    this.#oldReports = new OldReports({
+      table: this.#table,
+      clock,
+      onIgnored: (slot) => this.#reportIgnored(slot),
+    })
     this.#index = new OverlapIndex({
       approximateTtlMs: 1000 * config.approximateTtlSeconds,
       predictedTtlMs: 1000 * config.predictedTtlSeconds,
@@ -183,14 +190,21 @@ export class KvRouter implements FleetObserver {
     if (slot === -1) return
     this.#index.tend()
     const wasFull = this.#table.full[slot] === 1
-    this.#table.report(slot, report)
-    this.#forecast.report(slot, report, this.#clock.nowMs())
+    const nowMs = this.#clock.nowMs()
+    this.#table.report(slot, report, nowMs)
+    this.#forecast.report(slot, report, nowMs)
     this.#loadChanged(slot)
     if (wasFull && this.#table.full[slot] === 0) this.capacity.grew()
   }
 
-  select(query: SelectionQuery): Selection | Refusal {
+  /** Call before it is decided whether a request must wait: what is known of ranks may be too old. */
+  expire(): void {
     this.peers.expire()
+    this.#oldReports.sweep()
+  }
+
+  select(query: SelectionQuery): Selection | Refusal {
+    this.expire()
     const answer = this.#selector.select(query)
     this.#ring.add(answer.record)
     if (answer.kind === 'selected') this.#decisions++
@@ -271,8 +285,9 @@ export class KvRouter implements FleetObserver {
     this.#forecast.firstToken(booking, nowMs)
     const isDone = this.#sequences.prefillDone(booking, nowMs)
     const isAnswered = this.#openLimits.answered(booking, nowMs)
+    const isProbe = !booking.freed && this.#table.answered(booking.slot)
     this.#rows.write(booking.slot)
-    if (!isDone && !isAnswered) return
+    if (!isDone && !isAnswered && !isProbe) return
     this.capacity.judge.judge(booking.slot)
     this.capacity.grew()
   }
@@ -371,6 +386,7 @@ export class KvRouter implements FleetObserver {
   }
 
   status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
+    this.expire()
     this.#sequences.refresh(this.#clock.nowMs())
     return poolStatus({
       config: this.config,
@@ -403,6 +419,12 @@ export class KvRouter implements FleetObserver {
     this.#forecast.open.leave(slot)
     this.#turns.leave(slot)
     this.#table.release(slot)
+  }
+
+  #reportIgnored(slot: number): void {
+    this.#forecast.forgetReport(slot, this.#clock.nowMs())
+    this.#loadChanged(slot)
+    this.capacity.changed()
   }
 
   #loadChanged(slot: number): void {

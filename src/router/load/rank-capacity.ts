@@ -7,7 +7,8 @@
  * - it does not say how large its batch is, and as many requests have no first token as it answers in time
  *   (`open-limit.ts`);
  * - it reports that this many requests are queued (they lack KV blocks, or token budget in this step);
- * - more prompt tokens are in flight than two of its batches can compute.
+ * - more prompt tokens are in flight than two of its batches can compute;
+ * - its last report is not believed, and one request is there to find out.
  *
  * Several routers see a free place at the same moment, and the router whose request has just ended sees it first. So
  * that it does not take every place, a router that has queued requests may exceed the bound by more, the smaller its
@@ -19,6 +20,8 @@ interface RankDemand {
   /** In the worker, from all routers. */
   readonly reportedRequests: number
   readonly reportedQueued: number
+  /** Its report is ignored, and no request has been answered since; see `old-reports.ts`. */
+  readonly takesProbeOnly: boolean
   /** Sent by this router after the last report. */
   readonly sentSinceReport: number
   /** Null if the worker does not report it. */
@@ -48,6 +51,7 @@ export interface EngineQueueBound {
 
 export function isRankFull(bound: EngineQueueBound, demand: RankDemand): boolean {
   const { reportedQueued, sentSinceReport, maxSequences, maxBatchedTokens } = demand
+  if (demand.takesProbeOnly) return demand.requests > 0
   const requests = Math.max(demand.requests, demand.reportedRequests + sentSinceReport)
   const queue = bound.requests + bound.advantage * needOf(bound.routers * demand.requests, requests)
   if (maxSequences !== null && requests >= maxSequences + queue) return true

@@ -158,6 +158,11 @@ export class RankForecast {
     this.#backlog.others(slot, others, prefillMs, nowMs)
   }
 
+  /** The last report does not count any more. */
+  forgetReport(slot: number, nowMs: number): void {
+    this.#backlog.others(slot, 0, 0, nowMs)
+  }
+
   /** The request completed with this many output tokens. */
   served(booking: Booking, tokens: number, nowMs: number): void {
     const { firstTokenMs, slot, atFirst } = booking

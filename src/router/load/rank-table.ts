@@ -22,7 +22,7 @@ import {
 import type { BusyThresholds, Overload } from '../configuration/busy-threshold.ts'
 import { isRankFull } from './rank-capacity.ts'
 import type { EngineQueueBound } from './rank-capacity.ts'
-import type { RankStatus } from './router-status.ts'
+import type { IgnoredReport, RankStatus } from './router-status.ts'
 import { NO_WISH } from './snapshot-wish.ts'
 import type { SnapshotWish } from './snapshot-wish.ts'
 import { topologyTaints } from '../configuration/topology.ts'
@@ -34,6 +34,12 @@ export interface RankRow extends SnapshotWish {
   reportedBlocks: number | null
   /** Requests queued inside the worker, as it reports. */
   reportedQueued: number
+  /** When the last report came. */
+  reportedMs: number | null
+  /** What it said, while it is ignored; see `old-reports.ts`. */
+  ignoredReport: IgnoredReport | null
+  /** While it is ignored: a request sent since has its first token. */
+  hasAnswered: boolean
   kvEventsSeen: number
   /** Prompts sent to the rank that complete a block; sooner or later each should lead to KV events. */
   promptsPlaced: number
@@ -207,8 +213,10 @@ export class RankTable {
     this.#free.push(slot)
   }
 
-  report(slot: number, report: LoadReport): void {
+  report(slot: number, report: LoadReport, nowMs: number): void {
     const row = this.row(slot)
+    row.reportedMs = nowMs
+    row.ignoredReport = null
     row.reportedBlocks = report.activeBlocks
     row.reportedQueued = report.queuedRequests
     this.reportedRequests[slot] = report.runningRequests + report.queuedRequests
@@ -217,6 +225,30 @@ export class RankTable {
     this.sentSinceReport[slot] = 0
     if (report.totalBlocks > 0) this.totalBlocks[slot] = report.totalBlocks
     this.unfence(slot)
+  }
+
+  /** From now on, until its next report, the rank counts as if it had reported nothing. */
+  ignoreReport(slot: number): void {
+    const row = this.row(slot)
+    row.ignoredReport = {
+      requests: this.reportedRequests[slot] as number,
+      queued: row.reportedQueued,
+      blocks: row.reportedBlocks ?? 0,
+    }
+    row.hasAnswered = false
+    row.reportedBlocks = null
+    row.reportedQueued = 0
+    this.reportedRequests[slot] = 0
+    this.reportedPrefillTokens[slot] = 0
+    this.reportedDecodeBlocks[slot] = 0
+  }
+
+  /** A request on the rank has its first token. Returns whether the rank may take more because of that. */
+  answered(slot: number): boolean {
+    const row = this.row(slot)
+    if (row.ignoredReport === null || row.hasAnswered) return false
+    row.hasAnswered = true
+    return true
   }
 
   /** The threshold that the rank exceeds, or null. */
@@ -243,11 +275,12 @@ export class RankTable {
 
   /** Updates the `full` mark of one rank. */
   judgeCapacity(slot: number, bound: EngineQueueBound): void {
-    const { card, reportedQueued } = this.row(slot)
+    const { card, reportedQueued, ignoredReport, hasAnswered } = this.row(slot)
     const isFull = isRankFull(bound, {
       requests: this.activeRequests[slot] as number,
       reportedRequests: this.reportedRequests[slot] as number,
       reportedQueued,
+      takesProbeOnly: ignoredReport !== null && !hasAnswered,
       sentSinceReport: this.sentSinceReport[slot] as number,
       maxSequences: card.engine.maxNumSeqs ?? null,
       openRequests: this.openRequests[slot] as number,
@@ -309,6 +342,7 @@ export class RankTable {
       reportedBlocks: row.reportedBlocks,
       reportedRequests: this.reportedRequests[slot] as number,
       reportedQueued: row.reportedQueued,
+      ignoredReport: row.ignoredReport,
       full: this.full[slot] === 1,
       totalBlocks: (this.totalBlocks[slot] as number) || null,
       overloaded: this.overloaded[slot] === 1,
@@ -382,6 +416,9 @@ function newRow(card: WorkerCard, dpRank: number, taints: ReadonlySet<string>): 
     taints,
     reportedBlocks: null,
     reportedQueued: 0,
+    reportedMs: null,
+    ignoredReport: null,
+    hasAnswered: false,
     kvEventsSeen: 0,
     promptsPlaced: 0,
     lastSequence: null,

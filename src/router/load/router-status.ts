@@ -7,6 +7,14 @@ import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import type { AnswerStatus } from './answer-check.ts'
 import type { RouterMode } from '../configuration/router-config.ts'
 
+/** A report by which a rank takes no requests, although this router has none there and no other report has come. */
+export interface IgnoredReport {
+  /** Requests inside the worker; `queued` of them are queued there. */
+  readonly requests: number
+  readonly queued: number
+  readonly blocks: number
+}
+
 export interface RankStatus {
   readonly workerId: WorkerId
   readonly dpRank: number
@@ -19,6 +27,8 @@ export interface RankStatus {
   /** Requests inside the worker, as it reports; `reportedQueued` of them are queued there. */
   readonly reportedRequests: number
   readonly reportedQueued: number
+  /** The last report, if it is not believed any more; null: it is, or there is none. */
+  readonly ignoredReport: IgnoredReport | null
   /** Takes no more requests for now. */
   readonly full: boolean
   readonly totalBlocks: number | null

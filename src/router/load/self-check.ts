@@ -16,6 +16,8 @@ export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): 
   checkEvents('decode', facts.decode, lines, warnings)
   checkForecasts('prefill', facts.prefill, warnings)
   checkForecasts('decode', facts.decode, warnings)
+  checkReports('prefill', facts.prefill, warnings)
+  checkReports('decode', facts.decode, warnings)
   checkHandOvers(facts.decode, lines, warnings)
   checkDisaggregation(facts.disaggregation, lines, warnings)
   return { ...facts, warnings, selfCheck: lines }
@@ -109,6 +111,23 @@ function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): voi
   if (recent < FORECASTS_BEFORE_WARNING || off <= recent * SHARE_OFF_MAX) return
   warnings.push(
     `${name}: in ${off} of the last ${recent} replies the engine had cached another part of the prompt than its KV events said; events are lost, or the engine hashes blocks differently`,
+  )
+}
+
+/** More are counted, not named. */
+const WORKERS_NAMED_MAX = 3
+
+/** A worker that says that it is full although nothing runs there would get no requests, and look healthy. */
+function checkReports(name: string, pool: PoolStatus, warnings: string[]): void {
+  const ignored = pool.ranks.filter(({ ignoredReport }) => ignoredReport !== null)
+  if (ignored.length === 0) return
+  const named = ignored.slice(0, WORKERS_NAMED_MAX).map(({ workerId, dpRank, ignoredReport }) => {
+    const { requests = 0, queued = 0, blocks = 0 } = ignoredReport ?? {}
+    return `worker ${workerId} rank ${dpRank} (${requests} requests, ${queued} of them queued, ${blocks} KV blocks in use)`
+  })
+  const more = ignored.length - named.length
+  warnings.push(
+    `${name}: ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`} reported to be full and nothing since, but no request is known to be there: the report is ignored; an engine must report its load again when its requests have ended`,
   )
 }
 

@@ -344,3 +344,84 @@ describe('overload', () => {
     expect(plane.calls.length).toBe(before + 1)
   })
 })
+
+describe('a worker that reported to be full and nothing since', () => {
+  it.each([
+    ['its own queue', report(2, 9)],
+    ['its batch', report(4, 0)],
+  ])('full by %s - after 5 s a probe goes there, and more when it is answered', (_by, last) => {
+    const { plane, send, pool, router, clock } = fleet(1)
+    router.fleet.load(workerIdOf(1), last)
+    for (let i = 0; i < 4; i++) send()
+    clock.advance(4900)
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([0, 4])
+    expect(router.status().warnings).toEqual([])
+    clock.advance(400)
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([1, 3])
+    const text = `decode: worker 1 rank 0 (${last.runningRequests + last.queuedRequests} requests, ${last.queuedRequests} of them queued, 0 KV blocks in use) reported to be full and nothing since`
+    expect(router.status().warnings.join()).toContain(text)
+    clock.advance(20_000)
+    expect(plane.calls.length).toBe(1)
+    plane.call(0).token()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([3, 1])
+  })
+
+  it('the probe ends without a token - the next one goes there', () => {
+    const { plane, send, pool, router, clock } = fleet(1)
+    router.fleet.load(workerIdOf(1), report(2, 9))
+    for (let i = 0; i < 3; i++) send()
+    clock.advance(6000)
+    expect(plane.calls.length).toBe(1)
+    plane.call(0).finish()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([2, 1])
+  })
+
+  it('it reports again - the report is believed, and the warning ends', () => {
+    const { plane, send, router, clock } = fleet(1)
+    router.fleet.load(workerIdOf(1), report(2, 9))
+    clock.advance(6000)
+    send()
+    expect(plane.calls.length).toBe(1)
+    router.fleet.load(workerIdOf(1), report(2, 10))
+    expect(router.status().warnings).toEqual([])
+    for (let i = 0; i < 3; i++) send()
+    clock.advance(4000)
+    expect(plane.calls.length).toBe(1)
+    router.fleet.load(workerIdOf(1), report(0, 0))
+    expect(plane.calls.length).toBe(3)
+  })
+
+  it('own requests run there - it is believed, however old it is', () => {
+    const { plane, send, router, clock } = fleet(1)
+    send()
+    router.fleet.load(workerIdOf(1), report(1, 9))
+    send()
+    clock.advance(20_000)
+    expect(plane.calls.length).toBe(1)
+    expect(router.status().warnings).toEqual([])
+  })
+
+  it('overloaded by KV blocks that it reported - the same', () => {
+    const { plane, send, router, clock } = fleet(1, { busy: { activeDecodeBlocks: 0.5 } })
+    router.fleet.load(workerIdOf(1), report(0, 0, 0, 900))
+    const refused = send()
+    expect(refused.sink.errors.map(({ code }) => code)).toEqual(['capacity.pool_exhausted'])
+    clock.advance(6000)
+    send()
+    expect(plane.calls.length).toBe(1)
+    expect(router.status().warnings.join()).toContain('900 KV blocks in use')
+  })
+
+  it('a decode worker - prefills are started again', () => {
+    const engine = { maxNumSeqs: 2 }
+    const cards = [card(1, 'prefill', { engine }), card(2, 'decode', { engine })]
+    const { plane, send, router, clock } = buildModel(cards, { engineQueue: 1 })
+    router.fleet.load(workerIdOf(2), report(2, 9))
+    send()
+    expect(plane.calls.length).toBe(0)
+    clock.advance(6000)
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1'])
+    plane.call(0).prefilled()
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1', '2'])
+  })
+})

@@ -58,6 +58,7 @@ const NOBODY: AdmissionWaiter = { onGo: () => undefined, onRefused: () => undefi
 export class Admission {
   readonly #router: KvRouter
   readonly #clock: Clock
+  readonly #next: KvRouter | null
   readonly #queue: PolicyQueue
   readonly #room: PoolRoom
   #draining = false
@@ -68,6 +69,7 @@ export class Admission {
   constructor({ router, clock, next = null, tellFlow }: AdmissionOptions) {
     this.#router = router
     this.#clock = clock
+    this.#next = next
     const { overloadWaitMs } = router.config.deadlines
     this.#overload = new OverloadLimit({
       capacity: router.capacity,
@@ -95,6 +97,7 @@ export class Admission {
   /** Calls the waiter exactly once, now or later, unless the returned function is called first. */
   enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
     const { policyClass } = query.request.routing
+    this.#expire()
     const nowMs = this.#clock.nowMs()
     const queue = this.#queue.classOf(policyClass, () => this.#router.uncachedTokens(query))
     const mustWait = this.#room.mustWait(queue, query)
@@ -324,8 +327,14 @@ export class Admission {
     if (this.#recheck !== null) return
     this.#recheck = this.#clock.after(RECHECK_MS, () => {
       this.#recheck = null
+      this.#expire()
       this.#drain()
     })
+  }
+
+  #expire(): void {
+    this.#router.expire()
+    this.#next?.expire()
   }
 
   #retryAfterMs(): number {

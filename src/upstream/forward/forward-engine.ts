@@ -55,6 +55,7 @@ const ASK_MS = 10_000
 const NEVER = new AbortController().signal
 
 export class ForwardEngine implements Engine {
+  readonly hasOtherClients = true
   readonly #options: ForwardEngineOptions
   #observer: EngineObserver | null = null
   #watch: UpstreamWatch | null = null
