@@ -10,7 +10,7 @@ export class BackwardsEngine implements Engine {
 
   async start(): Promise<EngineConfig> {
     this.#isRunning = true
-    return { model: 'backwards', contextLength: 4096, maxNumSeqs: 16 }
+    return { model: 'backwards', contextLength: 4096, maxNumSeqs: 16, features: [] }
   }
 
   async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {

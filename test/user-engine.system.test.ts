@@ -76,6 +76,42 @@ describe('baton serve --engine ./mine.js', () => {
     }
   })
 
+  it('it names no features - fields that it would ignore are refused by name', async () => {
+    const args = ['--engine', file('parrot.js', PARROT), '--engine-args', '{"word":"ah "}']
+    const server = await startServer([...args, '--aggregated', '1'])
+    const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] }
+    const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object' } } }
+    const asked = [
+      ['logprobs', { logprobs: true, top_logprobs: 1 }],
+      ['seed', { seed: 1 }],
+      ['logit_bias', { logit_bias: { 40: 100 } }],
+      [
+        'response_format',
+        {
+          response_format: {
+            type: 'json_schema',
+            json_schema: { name: 'a', strict: true, schema },
+          },
+        },
+      ],
+      ['tool_choice', { tools: [tool], tool_choice: 'required' }],
+    ] as const
+    try {
+      for (const [param, fields] of asked) {
+        const messages = [{ role: 'user', content: 'Hello' }]
+        const reply = await fetch(`${server.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'parrot', messages, max_tokens: 3, ...fields }),
+        })
+        const error = { code: 'unsupported_parameter', param }
+        expect([reply.status, await reply.json()]).toMatchObject([400, { error }])
+      }
+    } finally {
+      expect(await server.stop()).toBe(0)
+    }
+  })
+
   it('its last load report names requests that are gone - the next request is served', async () => {
     const report =
       '{ dpRank: 0, activeBlocks: 5, totalBlocks: 9, runningRequests: 1, queuedRequests: 20, prefillTokensInFlight: 0 }'

@@ -31,7 +31,10 @@ export interface EngineConfig {
   readonly embeddingLength?: number
   /** LoRA adapters of the engine; each is also a model name, and its requests go to workers that have it. */
   readonly loraAdapters?: readonly string[]
-  /** Request features that the engine supports; the frontend refuses other ones by name. */
+  /**
+   * Request features that the engine supports; the frontend refuses other ones by name. An engine that names none has
+   * none. On a card, absent means that the worker does not say (Baton 0.1).
+   */
   readonly features?: readonly EngineFeature[]
   /** Speed of the engine, if it was measured in advance. */
   readonly pace?: EnginePace

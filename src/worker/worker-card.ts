@@ -23,10 +23,14 @@ export function workerCardOf(
     mode,
     host: address.host,
     port: address.port,
-    engine:
-      runtimeData === undefined
-        ? engine
-        : { ...engine, runtimeData: { ...engine.runtimeData, ...runtimeData } },
+    engine: {
+      ...engine,
+      // Absent would mean that the worker does not say, and constraints of requests would be ignored.
+      features: engine.features ?? [],
+      ...(runtimeData === undefined
+        ? {}
+        : { runtimeData: { ...engine.runtimeData, ...runtimeData } }),
+    },
     engineName,
     ...(address.agreement === undefined ? {} : { agreement: address.agreement }),
     ...(address.text === undefined ? {} : { text: address.text }),

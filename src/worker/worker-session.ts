@@ -10,8 +10,8 @@ import { BatonError } from '../base/index.ts'
 import type { Clock, ErrorCode, InFlight, Timer } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import { embeddingOf, RequestContext, StreamValidator } from '../engine/index.ts'
-import { finishChunk, usageOf } from '../request/index.ts'
-import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
+import { finishChunk, neededFeatures, usageOf } from '../request/index.ts'
+import type { Chunk, DisaggregationMode, EngineFeature, GenerateRequest } from '../request/index.ts'
 import type { ReplyPort, ServedRequest } from '../wire/index.ts'
 import type { KvHandOff, OfferAhead, TakenKv } from './kv-hand-off.ts'
 import type { StallWatch } from './stall-watch.ts'
@@ -27,6 +27,8 @@ interface SessionOptions {
   readonly handOff: KvHandOff
   readonly stallWatch: StallWatch
   readonly observe: WorkerObserver
+  /** What the engine's config names. */
+  readonly features: readonly EngineFeature[]
   /** What the engine's config says about its embeddings; absent: they may have any length. */
   readonly embeddingLength?: number | undefined
   /** Time limit of an orderly stop, in milliseconds; afterwards the reply is ended without the engine. */
@@ -124,6 +126,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   async #generate(): Promise<void> {
     const { engine, handOff, mode, reply, stallWatch } = this.#options
     let request = this.#options.request
+    if (mode !== 'prefill') refuseMissingFeatures(request, this.#options.features)
     if (mode !== 'prefill' && request.prefillResult?.kvOffer !== undefined) {
       this.#taken = await handOff.takeOver(request, this.#context.signal)
       request = this.#taken?.request ?? request
@@ -352,6 +355,21 @@ export class WorkerSession implements ServedRequest, InFlight {
       },
       ...(transfer === undefined ? {} : { transfer }),
     })
+  }
+}
+
+/**
+ * The frontend refuses such a request, but this worker may have joined after that, or continues a request of a worker
+ * whose engine has more features. Ignoring a constraint in the middle of an output would be worse than an error.
+ */
+function refuseMissingFeatures(request: GenerateRequest, features: readonly EngineFeature[]): void {
+  for (const [param, feature] of neededFeatures(request)) {
+    if (features.includes(feature)) continue
+    throw new BatonError(
+      'request.unsupported_parameter',
+      `\`${param}\` needs "${feature}", which the engine of this worker does not have`,
+      { data: { param } },
+    )
   }
 }
 

@@ -15,6 +15,26 @@ describe('Worker - startup', () => {
     expect(scene.worker.health()).toMatchObject({ live: true, ready: true, inFlight: 0 })
   })
 
+  it('an engine that names no features - its card says that it has none', async () => {
+    const scene = new Scene()
+    const start = scene.engine.start.bind(scene.engine)
+    scene.engine.start = async (workerId) => {
+      const { features: _, ...config } = await start(workerId)
+      return config
+    }
+    expect((await scene.start()).engine.features).toEqual([])
+    // A frontend may have sent it before it knew that, or continues a request of another worker here.
+    const { reply } = scene.serve(requestOf('a', { sampling: { seed: 1 } }))
+    await scene.clock.settle()
+    expect(reply.failure).toMatchObject({
+      code: 'request.unsupported_parameter',
+      data: { param: 'seed' },
+    })
+    const plain = scene.serve(requestOf('b')).reply
+    await scene.clock.runUntil(plain.ended)
+    expect(plain.failure).toBeNull()
+  })
+
   it('a decode worker - does not publish its cached blocks', async () => {
     const card = await new Scene({}, { mode: 'decode' }).start()
     expect(card.publishesKvEvents).toBe(false)

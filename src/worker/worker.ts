@@ -134,6 +134,7 @@ export class Worker implements WorkerHandler {
       handOff: this.#handOff,
       stallWatch: this.#stallWatch,
       observe: (event) => this.#observe(event),
+      features: this.#serving?.card.engine.features ?? [],
       embeddingLength: this.#serving?.card.engine.embeddingLength,
       cancelTimeoutMs: this.#limits.cancelTimeoutMs,
       onFreed: (freed) => this.#onFreed(freed, request),

@@ -102,6 +102,7 @@ function warningsOf(model: ServedModel): readonly string[] {
   return [
     ...model.router.status().warnings,
     ...(model.textWarning === null ? [] : [model.textWarning]),
+    ...silentWorkersWarning(model),
     ...model.unreachable.flatMap(({ card, fault }) =>
       fault === null ? [] : [`worker ${card.workerId} cannot be reached: ${fault.message}`],
     ),
@@ -109,6 +110,18 @@ function warningsOf(model: ServedModel): readonly string[] {
       ({ card, differences }) =>
         `worker ${card.workerId} gets no requests because it differs from the others of ${model.name}: ${describeDifferences(differences)}`,
     ),
+  ]
+}
+
+/** Constraints of requests may be ignored there, and the replies do not show it. */
+function silentWorkersWarning({ name, silentWorkers, features }: ServedModel): readonly string[] {
+  if (silentWorkers.length === 0) return []
+  const effect =
+    features === undefined
+      ? 'may have no effect'
+      : 'are sent to the other workers only, if these support them'
+  return [
+    `${silentWorkers.length} workers of ${name} (Baton 0.1) do not state which features their engine has: fields such as seed, logprobs, response_format and tool_choice ${effect}`,
   ]
 }
 

@@ -5,13 +5,19 @@
  */
 import {
   applyRoutingHeaders,
+  needsFeatures,
   refuseMissingFeatures,
   routingOf,
   sessionOf,
 } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { BatonError, freeOwned, hasExactIntegers } from '../../base/index.ts'
-import type { EngineFeature, GenerateRequest, GuidedDecoding } from '../../request/index.ts'
+import type {
+  EngineFeature,
+  GenerateRequest,
+  GuidedDecoding,
+  RoutingHints,
+} from '../../request/index.ts'
 import { guidedGrammar, withPlainBounds } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
@@ -50,7 +56,11 @@ export async function generate<Call extends GenerationOptions>(
   const loraName = model.adapterNamed(job.call.model)
   const asked = routingOf(nvext, session, http.headers)
   const hints = withGoals(model.router, tenantRouting(record.caller, asked))
-  const routing = loraName === undefined ? hints : { ...hints, loraName }
+  const routing = withinFeatures(
+    model,
+    job.call,
+    loraName === undefined ? hints : { ...hints, loraName },
+  )
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
   const relaxed = refuseUnwritable(job.call, model.features)
@@ -94,6 +104,16 @@ export async function generate<Call extends GenerationOptions>(
   const ignored = [...relaxed, ...ignoredText('tools', relaxedTools)]
   if (ignored.length === 0) return reply
   return { ...reply, headers: { ...reply.headers, 'x-baton-relaxed': ignored.join('; ') } }
+}
+
+/** A request that needs features is not sent to workers that may ignore them. */
+function withinFeatures(
+  { statingWorkers }: ServedModel,
+  call: GenerationOptions,
+  routing: RoutingHints,
+): RoutingHints {
+  if (statingWorkers === null || !needsFeatures(call)) return routing
+  return { ...routing, allowedWorkerIds: statingWorkers }
 }
 
 /** Undefined: the client sets no limit, and the context length is far above the length of most answers. */

@@ -274,6 +274,19 @@ export class ServedModel {
   }
 
   /**
+   * For a request that needs features: the workers whose engines have those of `features`, and prefill workers, which
+   * generate nothing. Null: all of them, as all or none state their features.
+   */
+  get statingWorkers(): readonly WorkerId[] | null {
+    return this.#together.statingWorkers
+  }
+
+  /** Workers of Baton 0.1 that do not state the features of their engine. */
+  get silentWorkers(): readonly WorkerId[] {
+    return this.#together.silentWorkers
+  }
+
+  /**
    * The adapter that a client requests with this model name; undefined for the model's own names. Throws 503.
    */
   adapterNamed(name: string | undefined): string | undefined {
@@ -377,6 +390,8 @@ interface OfCards {
   readonly contextLength: number | undefined
   /** Features that all of them have, of those that state any. */
   readonly features: readonly EngineFeature[] | undefined
+  readonly silentWorkers: readonly WorkerId[]
+  readonly statingWorkers: readonly WorkerId[] | null
 }
 
 function oldestFirst(kinds: Iterable<AlikeWorkers>): readonly WorkerCard[] {
@@ -386,12 +401,16 @@ function oldestFirst(kinds: Iterable<AlikeWorkers>): readonly WorkerCard[] {
 function ofCards(cards: readonly WorkerCard[]): OfCards {
   let shortest: number | undefined
   let common: readonly EngineFeature[] | undefined
-  for (const { engine } of cards) {
+  const [silentWorkers, others]: [WorkerId[], WorkerId[]] = [[], []]
+  for (const { engine, mode, workerId } of cards) {
     const { contextLength, features } = engine
+    const isSilent = features === undefined && mode !== 'prefill'
+    ;(isSilent ? silentWorkers : others).push(workerId)
     if (contextLength !== undefined) shortest = Math.min(shortest ?? Infinity, contextLength)
     if (features !== undefined) {
       common = common === undefined ? features : common.filter((name) => features.includes(name))
     }
   }
-  return { cards, contextLength: shortest, features: common }
+  const statingWorkers = silentWorkers.length === 0 || common === undefined ? null : others
+  return { cards, contextLength: shortest, features: common, silentWorkers, statingWorkers }
 }
