@@ -194,7 +194,7 @@ const KV_F32 = encodeKvF32({
 
 /** The three roles, with a link that only counts. */
 function boostrNodes(): BoostrNode[] {
-  const link = { send: () => undefined }
+  const link = { send: () => undefined, reset: () => undefined }
   const clock = { nowMs: () => 0, epochMs: () => 0, after: () => ({ cancel: () => undefined }) }
   const common = { link, clock, peers: 'baton', maxKvTransferBytes: 1_000 } as const
   const config = createDisaggConfig({

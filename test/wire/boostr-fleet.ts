@@ -23,6 +23,8 @@ export class Fleet {
   readonly random: Random
   readonly dead = new Set<number>()
   onSend: (from: number, to: number, frame: BoostrFrame) => boolean = () => true
+  /** How much longer a frame needs than usual. */
+  extraDelayMs: (from: number, to: number, frame: BoostrFrame) => number = () => 0
   #now = 0
   #order = 0
   #events: { at: number; order: number; run: () => void }[] = []
@@ -57,12 +59,16 @@ export class Fleet {
           return
         }
         const name = `${from}-${to}`
-        const at = Math.max(this.#linkFreeAt.get(name) ?? 0, this.#now + this.random.next() * 10)
+        const delayMs = this.random.next() * 10 + this.extraDelayMs(from, to, frame)
+        const at = Math.max(this.#linkFreeAt.get(name) ?? 0, this.#now + delayMs)
         this.#linkFreeAt.set(name, at)
         this.#at(at, () => {
           const isLost = this.dead.has(from) || this.dead.has(to) || line.number !== number
           if (!isLost) this.nodes.get(to)?.receive(from, frame)
         })
+      },
+      reset: (to: number): void => {
+        if (this.#starts.get(from) === start) this.cut(from, to)
       },
     }
   }
@@ -90,6 +96,8 @@ export class Fleet {
     const line = this.#line(one, other)
     line.number += 1
     line.isUp = false
+    this.#linkFreeAt.delete(`${one}-${other}`)
+    this.#linkFreeAt.delete(`${other}-${one}`)
     const { number } = line
     const ends = [
       [one, other],
@@ -101,7 +109,7 @@ export class Fleet {
       return when
     })
     this.#at(Math.max(...noticed) + this.random.next() * 10, () => {
-      if (line.number !== number) return
+      if (line.number !== number || ends.some(([at]) => this.dead.has(at))) return
       line.isUp = true
       for (const [at, of] of ends) this.nodes.get(at)?.peerBack?.(of)
     })
@@ -138,7 +146,7 @@ export class Fleet {
   }
 }
 
-type FleetNode = BoostrNode & { peerBack?(rank: number): void }
+type FleetNode = BoostrNode
 
 export interface Topology {
   readonly routers: number

@@ -3,13 +3,11 @@
  *
  * 32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
  *
- * KV is paired with its request by the envelope. KV without an envelope carries no id, so it is used only when
- * exactly one payload is waiting and none is arriving; otherwise the request is refused and the waiting ones are
- * dropped, because nothing can tell any more whose they are. A payload above the limit is read and dropped without an
+ * KV is paired with its request by `held-kv.ts`. A payload above the limit is read and dropped without an
  * acknowledgement, so that the next one is handled correctly. `step` generates one token for every active sequence; the
  * driver calls it while there is work.
  */
-import type { Clock, Timer } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
 import { TAG } from '../../wire/index.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
@@ -21,8 +19,7 @@ import {
   encodeBoostr,
 } from './boostr-message.ts'
 import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
-import { unwrapKv } from './kv-envelope.ts'
-import type { UnwrappedKv } from './kv-envelope.ts'
+import { HeldKv } from './held-kv.ts'
 
 /**
  * Generates one token; `TOKEN_EOS` means that the sequence has ended. The KV may be changed in place or returned
@@ -48,11 +45,6 @@ export interface BoostrDecodeOptions {
   readonly onWork?: () => void
 }
 
-interface HeldKv extends UnwrappedKv {
-  readonly fromRank: number
-  readonly timer: Timer
-}
-
 interface Sequence {
   readonly routerRank: number
   readonly requestId: bigint
@@ -66,18 +58,19 @@ export class BoostrDecodeWorker implements BoostrNode {
   readonly #options: BoostrDecodeOptions
   /** The announced payload by rank. */
   readonly #announced = new Map<number, { readonly length: number; readonly isOver: boolean }>()
-  readonly #held = new Set<HeldKv>()
+  readonly #held: HeldKv
   #sequences: Sequence[] = []
   #refusedCount = 0
   #failedCount = 0
 
   constructor(options: BoostrDecodeOptions) {
     this.#options = options
+    this.#held = new HeldKv(options.clock, options.kvWaitMs)
   }
 
   /** Sequences and KV that wait or run here. */
   get load(): number {
-    return this.#sequences.length + this.#held.size
+    return this.#sequences.length + this.#held.count
   }
 
   get hasWork(): boolean {
@@ -109,9 +102,7 @@ export class BoostrDecodeWorker implements BoostrNode {
   peerGone(rank: number): void {
     this.#announced.delete(rank)
     this.#sequences = this.#sequences.filter((sequence) => sequence.routerRank !== rank)
-    for (const held of this.#held) {
-      if (held.envelope?.routerRank === rank) this.#drop(held)
-    }
+    this.#held.dropOfRouter(rank)
   }
 
   /** Above the limit: nothing is kept, and no acknowledgement is sent. */
@@ -131,7 +122,7 @@ export class BoostrDecodeWorker implements BoostrNode {
 
   /** KV that waits for its request is not work, so its end is not reported. */
   close(): void {
-    for (const held of this.#held) this.#drop(held)
+    this.#held.clear()
     this.#sequences = []
   }
 
@@ -155,43 +146,22 @@ export class BoostrDecodeWorker implements BoostrNode {
       throw wrongLength(payload.length, announced.length)
     }
     if (announced.isOver) return
-    const { clock, kvWaitMs, link } = this.#options
-    const timer = clock.after(kvWaitMs, () => this.#held.delete(held))
-    const held: HeldKv = { ...unwrapKv(payload), fromRank, timer }
-    this.#held.add(held)
-    link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack' }))
+    this.#held.put(payload)
+    this.#options.link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack' }))
   }
 
   #onRequest(routerRank: number, requestId: bigint, maxNewTokens: number): void {
-    const held = this.#claim(routerRank, requestId)
+    const held = this.#held.claim(routerRank, requestId, this.#announced.size > 0)
     if (!held) {
       // The dialect has no message for this; the router's own deadline ends the request.
       this.#refusedCount += 1
       return
     }
-    this.#drop(held)
     const { kv, envelope, startPosition } = held
     const lastToken = envelope?.lastToken ?? 0n
     const sequence = { routerRank, requestId, kv, lastToken, position: startPosition }
     this.#sequences.push({ ...sequence, left: maxNewTokens })
     this.#options.onWork?.()
-  }
-
-  #claim(routerRank: number, requestId: bigint): HeldKv | undefined {
-    const bare: HeldKv[] = []
-    for (const held of this.#held) {
-      const { envelope } = held
-      if (envelope === null) bare.push(held)
-      else if (envelope.routerRank === routerRank && envelope.requestId === requestId) return held
-    }
-    if (bare.length === 1 && this.#announced.size === 0) return bare[0]
-    for (const held of bare) this.#drop(held)
-    return undefined
-  }
-
-  #drop(held: HeldKv): void {
-    held.timer.cancel()
-    this.#held.delete(held)
   }
 
   /** False when the sequence has ended. */

@@ -6,6 +6,11 @@ import type { BoostrFrame } from './boostr-message.ts'
 
 export interface BoostrLink {
   send(rank: number, frame: BoostrFrame): void
+  /**
+   * Closes the connection to a rank and opens it again: nothing that is on its way arrives any more, in either
+   * direction. The node is told as of any loss, after this call.
+   */
+  reset(rank: number): void
 }
 
 /** What every node offers to its driver. */
@@ -14,6 +19,8 @@ export interface BoostrNode {
   receive(fromRank: number, frame: BoostrFrame): void
   /** The connection to a rank has ended; everything that waits for it ends too. */
   peerGone(rank: number): void
+  /** A rank is connected (again). */
+  peerBack?(rank: number): void
   /**
    * The payload of a KV_CACHE starts. False: the node does not want it; the driver drops its bytes as they arrive.
    * Throws as `receive`. Absent: the node takes no KV, and the tag is unknown on its connections.

@@ -13,7 +13,7 @@ describe('one node of the dialect', () => {
     'parkedMax %i - at most so many unpaired halves may wait, and complete pairs never count',
     (max) => {
       const worker = new BoostrPrefillWorker({
-        link: { send: () => undefined },
+        link: { send: () => undefined, reset: () => undefined },
         clock: new ManualClock(),
         prefill: (_, done) => done(new Uint8Array(8)),
         decodeWorkers: [200],
@@ -45,6 +45,7 @@ describe('one node of the dialect', () => {
         send: (_, frame) => {
           if (frame.tag === 35) sent.push(new DataView(frame.payload.buffer).getBigInt64(8, true))
         },
+        reset: () => undefined,
       },
       clock: new ManualClock(),
       decodeStep: (kv, last, position) => {
@@ -76,7 +77,7 @@ describe('one node of the dialect', () => {
     (other) => {
       const sent: BoostrFrame[] = []
       const worker = new BoostrDecodeWorker({
-        link: { send: (_, frame) => sent.push(frame) },
+        link: { send: (_, frame) => sent.push(frame), reset: () => undefined },
         clock: new ManualClock(),
         decodeStep,
         maxKvTransferBytes: 1e6,
@@ -103,4 +104,36 @@ describe('one node of the dialect', () => {
       expect(tokens).toEqual([...singleNode([1n, 2n], 3), -1n])
     },
   )
+
+  it('KV without an id whose request comes after its end - another KV is not used for it', () => {
+    const clock = new ManualClock()
+    const tags: number[] = []
+    const worker = new BoostrDecodeWorker({
+      link: { send: (_, frame) => tags.push(frame.tag), reset: () => undefined },
+      clock,
+      decodeStep,
+      maxKvTransferBytes: 1e6,
+      peers: 'boostr',
+      kvWaitMs: 1_000,
+    })
+    const receiveKv = (fromRank: number, ...tokens: bigint[]): void => {
+      for (const frame of encodeKvCache(kvOf(BigInt64Array.from(tokens))))
+        worker.receive(fromRank, frame)
+    }
+    const request = (requestId: bigint): void => {
+      worker.receive(0, encodeBoostr({ kind: 'decode-request', requestId, maxNewTokens: 3 }))
+      for (let i = 0; i < 5; i++) worker.step()
+    }
+    receiveKv(100, 1n, 2n)
+    clock.advance(1_500)
+    expect(worker.load).toBe(0)
+    receiveKv(101, 8n, 9n)
+    request(1n)
+    expect([worker.refusedCount, tags]).toEqual([1, [33, 33]])
+    receiveKv(100, 3n, 4n)
+    clock.advance(2_000)
+    receiveKv(101, 5n, 6n)
+    request(2n)
+    expect([worker.refusedCount, tags.includes(35)]).toEqual([1, true])
+  })
 })

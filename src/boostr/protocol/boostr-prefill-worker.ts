@@ -6,16 +6,17 @@
  * Descriptors and token ids are queued per router and paired in order, never dropped. Every request ends with
  * exactly one PREFILL_DONE; 0 bytes mean that no KV reached the decode worker. A request belongs to the connection
  * that it came over: a router that connects again may be another process, which counts its ids anew, so an answer to
- * an earlier connection would be taken for an answer to another request. Acknowledgements carry no id: per decode
- * worker they are matched in the order of sending, and one KV at a time is sent to each.
+ * an earlier connection would be taken for an answer to another request. KV goes through a lane per decode worker
+ * (`kv-lane.ts`), which matches the acknowledgements.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Clock, Timer } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
-import { decodeBoostr, encodeBoostr, encodeKvCache } from './boostr-message.ts'
+import { decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
 import { wrapKv } from './kv-envelope.ts'
+import { KvLane } from './kv-lane.ts'
 
 /** Computes the KV of a prompt and calls back once, possibly before it returns. */
 export type PrefillFunction = (
@@ -53,24 +54,20 @@ interface Job {
   payload: Uint8Array
 }
 
-/** For one decode worker: the KV that is being sent, and what waits for that. */
-interface Lane {
-  sent: Job | null
-  waiting: Job[]
-  timer: Timer | null
-}
-
 export class BoostrPrefillWorker implements BoostrNode {
   readonly #options: BoostrPrefillOptions
   /** The connections that are open; a job whose caller is not among them is answered to nobody. */
   readonly #callers = new Map<number, Caller>()
-  readonly #lanes = new Map<number, Lane>()
+  /** By decode worker. */
+  readonly #lanes = new Map<number, KvLane<Job>>()
   #jobCount = 0
 
   constructor(options: BoostrPrefillOptions) {
     this.#options = options
-    for (const rank of options.decodeWorkers) {
-      this.#lanes.set(rank, { sent: null, waiting: [], timer: null })
+    const { link, clock, ackMs } = options
+    const onEnd = (job: Job, kvBytes: number): void => this.#answer(job, kvBytes)
+    for (const decodeRank of options.decodeWorkers) {
+      this.#lanes.set(decodeRank, new KvLane({ decodeRank, link, clock, ackMs, onEnd }))
     }
   }
 
@@ -89,7 +86,7 @@ export class BoostrPrefillWorker implements BoostrNode {
         this.#park(fromRank, ({ prompts }) => prompts.push(message.tokenIds))
         break
       case 'kv-cache-ack':
-        this.#onAck(fromRank)
+        this.#lanes.get(fromRank)?.onAck()
         break
       default:
         throw protocolError(
@@ -100,33 +97,18 @@ export class BoostrPrefillWorker implements BoostrNode {
   }
 
   close(): void {
-    for (const lane of this.#lanes.values()) {
-      lane.timer?.cancel()
-      lane.sent = null
-      lane.waiting = []
-    }
+    for (const lane of this.#lanes.values()) lane.close()
   }
 
   peerGone(rank: number): void {
     const caller = this.#callers.get(rank)
     this.#callers.delete(rank)
-    // KV that is being sent stays in its lane, because its acknowledgement still comes.
-    for (const lane of this.#lanes.values()) {
-      const jobs = lane.waiting.filter((job) => job.caller === caller)
-      lane.waiting = lane.waiting.filter((job) => job.caller !== caller)
-      for (const job of jobs) this.#answer(job, 0)
-    }
-    const lane = this.#lanes.get(rank)
-    if (lane) this.#empty(lane)
+    for (const lane of this.#lanes.values()) lane.drop((job) => job.caller === caller)
+    this.#lanes.get(rank)?.peerGone()
   }
 
-  /** Its decode worker is lost. */
-  #empty(lane: Lane): void {
-    const jobs = lane.sent ? [lane.sent, ...lane.waiting] : lane.waiting
-    lane.timer?.cancel()
-    lane.sent = null
-    lane.waiting = []
-    for (const job of jobs) this.#answer(job, 0)
+  peerBack(rank: number): void {
+    this.#lanes.get(rank)?.peerBack()
   }
 
   /** A half that finds its other half is not queued, so only unpaired halves count. */
@@ -183,32 +165,7 @@ export class BoostrPrefillWorker implements BoostrNode {
       this.#answer(job, 0)
       return
     }
-    lane.waiting.push(job)
-    this.#sendNext(lane)
-  }
-
-  #sendNext(lane: Lane): void {
-    if (lane.sent) return
-    const job = lane.waiting.shift()
-    if (!job) return
-    lane.sent = job
-    lane.timer = this.#options.clock.after(this.#options.ackMs, () => {
-      lane.sent = null
-      this.#answer(job, 0)
-      this.#sendNext(lane)
-    })
-    for (const frame of encodeKvCache(job.payload)) this.#options.link.send(job.decodeRank, frame)
-  }
-
-  #onAck(rank: number): void {
-    const lane = this.#lanes.get(rank)
-    const job = lane?.sent
-    // An acknowledgement after its deadline: the job was answered already.
-    if (!lane || !job) return
-    lane.timer?.cancel()
-    lane.sent = null
-    this.#answer(job, job.payload.length)
-    this.#sendNext(lane)
+    lane.push(job)
   }
 
   #answer(job: Job, kvBytes: number): void {

@@ -50,4 +50,40 @@ describe('BoostrMesh', () => {
     await until('both are told', () => told.length >= 2)
     expect(told).toEqual(['gone', 'back'])
   })
+
+  it.each(['dials', 'is dialled'] as const)(
+    'a node that %s resets a connection - both are told, and what comes after it arrives',
+    async (way) => {
+      const start = async (rank: number, ranks: readonly number[], redialMs = 20) => {
+        const told: string[] = []
+        const mesh = await BoostrMesh.listen({
+          rank,
+          ranks,
+          redialMs,
+          createNode: () => ({
+            receive: (_, { payload }) => told.push(`frame ${payload[0]}`),
+            peerGone: () => told.push('gone'),
+            peerBack: () => told.push('back'),
+            close: () => undefined,
+          }),
+        })
+        onTestFinished(() => mesh.close())
+        return { mesh, told, rank }
+      }
+      const near = await start(0, [1])
+      const far = await start(1, [0])
+      near.mesh.dial(1, far.mesh.host, far.mesh.port)
+      await Promise.all([near.mesh.reached(1), far.mesh.reached(0)])
+      const [one, other] = way === 'dials' ? [near, far] : [far, near]
+      one.mesh.reset(other.rank)
+      expect(one.told).toEqual(['back'])
+      // Lost, because there is no connection now.
+      one.mesh.send(other.rank, { tag: 31, payload: new Uint8Array(16).fill(1) })
+      await Promise.all([one.mesh.reached(other.rank), until('far', () => other.told.length > 2)])
+      one.mesh.send(other.rank, { tag: 31, payload: new Uint8Array(16).fill(2) })
+      await until('a frame', () => other.told.length > 3)
+      expect(one.told).toEqual(['back', 'gone', 'back'])
+      expect(other.told).toEqual(['back', 'gone', 'back', 'frame 2'])
+    },
+  )
 })

@@ -21,8 +21,7 @@ import type { WireSocketOptions, WireTiming } from '../../network/index.ts'
 import { createWireServer, dialWire } from '../../network/index.ts'
 import type { WireTls } from '../../network/index.ts'
 
-/** A node that wants to know when a rank is connected (again). */
-export type BoostrMeshNode = BoostrNode & { peerBack?(rank: number): void }
+export type BoostrMeshNode = BoostrNode
 
 export interface BoostrMeshOptions {
   readonly rank: number
@@ -109,9 +108,7 @@ export class BoostrMesh implements BoostrLink {
   send(rank: number, frame: BoostrFrame): void {
     const wire = this.#byRank.get(rank)
     if (wire === undefined) {
-      this.#lost.add(rank)
-      // Not from within the node's own call.
-      setImmediate(() => this.#tellLost(rank))
+      this.#lose(rank)
       return
     }
     const { tag, payload } = frame
@@ -123,6 +120,19 @@ export class BoostrMesh implements BoostrLink {
     wire.writer.begin(tag).end(payload.length)
     wire.flush()
     wire.writeRaw(payload)
+  }
+
+  reset(rank: number): void {
+    const wire = this.#byRank.get(rank)
+    this.#byRank.delete(rank)
+    this.#lose(rank)
+    wire?.close(new BatonError('transport.disconnected', 'this rank connects anew'))
+  }
+
+  /** Not from within the node's own call. */
+  #lose(rank: number): void {
+    this.#lost.add(rank)
+    setImmediate(() => this.#tellLost(rank))
   }
 
   /** Told before the rank is back at the latest: afterwards it would end what the new connection has begun. */
