@@ -60,6 +60,8 @@ export class BoostrDecodeWorker implements BoostrNode {
   readonly #announced = new Map<number, { readonly length: number; readonly isOver: boolean }>()
   readonly #held: HeldKv
   #sequences: Sequence[] = []
+  /** Ranks that have sent a request. */
+  readonly #routers = new Set<number>()
   #refusedCount = 0
   #failedCount = 0
 
@@ -103,6 +105,8 @@ export class BoostrDecodeWorker implements BoostrNode {
     this.#announced.delete(rank)
     this.#sequences = this.#sequences.filter((sequence) => sequence.routerRank !== rank)
     this.#held.dropOfRouter(rank)
+    // Original peers have one router, and what it has not claimed by now is claimed by nobody.
+    if (this.#options.peers === 'boostr' && this.#routers.delete(rank)) this.#held.dropBare()
   }
 
   /** Above the limit: nothing is kept, and no acknowledgement is sent. */
@@ -151,10 +155,13 @@ export class BoostrDecodeWorker implements BoostrNode {
   }
 
   #onRequest(routerRank: number, requestId: bigint, maxNewTokens: number): void {
+    this.#routers.add(routerRank)
     const held = this.#held.claim(routerRank, requestId, this.#announced.size > 0)
     if (!held) {
-      // The dialect has no message for this; the router's own deadline ends the request.
       this.#refusedCount += 1
+      // The dialect has no message for this. A router of original peers sends nothing else until its deadline, so it
+      // is told by the loss of the connection.
+      if (this.#options.peers === 'boostr') this.#options.link.reset(routerRank)
       return
     }
     const { kv, envelope, startPosition } = held

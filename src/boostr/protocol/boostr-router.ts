@@ -5,7 +5,9 @@
  * queued ──▶ prefill (30, 10 sent; 31 awaited) ──▶ decode (34 sent; 35 … awaited) ──▶ ended
  *
  * Replies are matched by id; messages without a request are counted and dropped. Each stage has a deadline, because
- * the dialect has no error message. With original peers a worker gets one request at a time.
+ * the dialect has no error message. With original peers a worker gets one request at a time, and keeps it to its end
+ * also when the client leaves, because what it still sends has no id and would be taken for another request's. After a
+ * deadline the connection is opened anew for the same reason.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -14,6 +16,7 @@ import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
 import type { DisaggConfig } from './disagg-config.ts'
+import { SessionAffinity } from './session-affinity.ts'
 
 export interface BoostrRouterOptions {
   readonly config: DisaggConfig
@@ -48,7 +51,8 @@ export interface BoostrReply {
 interface Routed {
   readonly requestId: bigint
   readonly route: BoostrRoute
-  readonly reply: BoostrReply
+  /** Null: the client has left, and the workers have not ended the request yet. */
+  reply: BoostrReply | null
   readonly prefillRank: number
   readonly decodeRank: number
   stage: 'prefill' | 'decode'
@@ -62,18 +66,27 @@ interface Queued {
   readonly reply: BoostrReply
 }
 
+/**
+ * How long requests wait for an original peer that is connected again: they wait for one another anyway, and a
+ * connection that was opened anew should not end those that have not begun.
+ */
+const REJOIN_MS = 2_000
+
 export class BoostrRouter implements BoostrNode {
   readonly #options: BoostrRouterOptions
   readonly #routed = new Map<bigint, Routed>()
   readonly #queue: Queued[] = []
-  readonly #affinity = new Map<string, number>()
+  readonly #affinity: SessionAffinity
   readonly #gone = new Set<number>()
+  /** Ranks that were lost a moment ago (original peers only). */
+  readonly #rejoining = new Map<number, Timer>()
   #requestIdNext: bigint
   #decodeTurn = 0
   #strayCount = 0
 
   constructor(options: BoostrRouterOptions) {
     this.#options = options
+    this.#affinity = new SessionAffinity(options.affinityMax)
     this.#requestIdNext = options.firstRequestId ?? 1n
   }
 
@@ -96,24 +109,19 @@ export class BoostrRouter implements BoostrNode {
   }
 
   affinityOf(sessionKey: string): number | undefined {
-    return this.#affinity.get(sessionKey)
+    return this.#affinity.of(sessionKey)
   }
 
-  /** Sets the decode worker of this session; the oldest session is dropped when there are too many. */
+  /** Sets the decode worker of this session. */
   recordKvAffinity(sessionKey: string, rank: number): void {
-    this.#affinity.delete(sessionKey)
-    this.#affinity.set(sessionKey, rank)
-    const oldest = this.#affinity.keys().next().value
-    if (this.#affinity.size > this.#options.affinityMax && oldest !== undefined) {
-      this.#affinity.delete(oldest)
-    }
+    this.#affinity.record(sessionKey, rank)
   }
 
   evictKvAffinity(sessionKey: string): void {
-    this.#affinity.delete(sessionKey)
+    this.#affinity.evict(sessionKey)
   }
 
-  /** Never throws. The result cancels the request at once; later messages for it are dropped. */
+  /** Never throws. The result cancels the request: its reply is not called again. */
   routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
     const queued = { route, reply }
     if (this.#queue.length >= this.#options.queueMax) {
@@ -153,10 +161,9 @@ export class BoostrRouter implements BoostrNode {
   }
 
   peerGone(rank: number): void {
-    this.#gone.add(rank)
-    for (const [sessionKey, affine] of this.#affinity) {
-      if (affine === rank) this.#affinity.delete(sessionKey)
-    }
+    this.#affinity.evictRank(rank)
+    if (this.#options.peers === 'boostr') this.#awaitRejoin(rank)
+    else this.#gone.add(rank)
     for (const routed of this.#routed.values()) {
       if (routed.prefillRank !== rank && routed.decodeRank !== rank) continue
       if (routed.stage === 'decode' && routed.decodeRank !== rank) continue
@@ -172,11 +179,15 @@ export class BoostrRouter implements BoostrNode {
     for (const { reply } of this.#queue.splice(0)) reply.onError(reason)
     for (const routed of this.#routed.values()) {
       this.#end(routed)
-      routed.reply.onError(reason)
+      routed.reply?.onError(reason)
     }
+    for (const timer of this.#rejoining.values()) timer.cancel()
+    this.#rejoining.clear()
   }
 
   peerBack(rank: number): void {
+    this.#rejoining.get(rank)?.cancel()
+    this.#rejoining.delete(rank)
     this.#gone.delete(rank)
     this.#dispatch()
   }
@@ -204,7 +215,7 @@ export class BoostrRouter implements BoostrNode {
     }
     const freePrefill = prefill.filter((rank) => this.#isFree(rank))
     const freeDecode = decode.filter((rank) => this.#isFree(rank))
-    const affine = route.sessionKey === undefined ? undefined : this.#affinity.get(route.sessionKey)
+    const affine = this.#affinity.of(route.sessionKey)
     const isAffineAlive = affine !== undefined && decode.includes(affine)
     const candidates = isAffineAlive ? freeDecode.filter((rank) => rank === affine) : freeDecode
     const prefillRank = this.#leastLoaded(freePrefill)
@@ -217,6 +228,7 @@ export class BoostrRouter implements BoostrNode {
   /** An original peer handles one request at a time, from the first message to the last. */
   #isFree(rank: number): boolean {
     if (this.#options.peers === 'baton') return true
+    if (this.#rejoining.has(rank)) return false
     for (const { prefillRank, decodeRank, stage } of this.#routed.values()) {
       if (decodeRank === rank || (prefillRank === rank && stage === 'prefill')) return false
     }
@@ -264,7 +276,8 @@ export class BoostrRouter implements BoostrNode {
     routed.stage = 'decode'
     this.#extend(routed)
     const { requestId, route, decodeRank } = routed
-    const { maxNewTokens } = route
+    // Without tokens for a client that has left: the decode worker must still take this request's KV.
+    const maxNewTokens = routed.reply ? route.maxNewTokens : 0
     const request = { kind: 'decode-request', requestId, maxNewTokens } as const
     this.#options.link.send(decodeRank, encodeBoostr(request))
     this.#dispatch()
@@ -282,7 +295,7 @@ export class BoostrRouter implements BoostrNode {
     }
     routed.tokenCount += 1
     this.#extend(routed)
-    routed.reply.onToken(tokenId)
+    routed.reply?.onToken(tokenId)
   }
 
   #extend(routed: Routed): void {
@@ -296,21 +309,26 @@ export class BoostrRouter implements BoostrNode {
     if (!routed) return
     const { stage } = routed
     const rank = stage === 'prefill' ? routed.prefillRank : routed.decodeRank
+    if (this.#options.peers === 'boostr') {
+      this.#awaitRejoin(rank)
+      this.#options.link.reset(rank)
+    }
     const text = `worker ${rank} did not answer in time in the ${stage} stage`
     this.#fail(routed, new BatonError('request.deadline_exceeded', text, { data: { stage, rank } }))
   }
 
   #succeed(routed: Routed): void {
     const { sessionKey } = routed.route
-    if (sessionKey !== undefined) this.recordKvAffinity(sessionKey, routed.decodeRank)
+    if (sessionKey !== undefined && routed.reply)
+      this.recordKvAffinity(sessionKey, routed.decodeRank)
     this.#end(routed)
-    routed.reply.onDone()
+    routed.reply?.onDone()
     this.#dispatch()
   }
 
   #fail(routed: Routed, error: BatonError): void {
     this.#end(routed)
-    routed.reply.onError(error)
+    routed.reply?.onError(error)
     this.#dispatch()
   }
 
@@ -322,8 +340,22 @@ export class BoostrRouter implements BoostrNode {
   #cancel(reply: BoostrReply): void {
     const position = this.#queue.findIndex((queued) => queued.reply === reply)
     if (position !== -1) this.#queue.splice(position, 1)
-    for (const routed of this.#routed.values()) if (routed.reply === reply) this.#end(routed)
+    for (const routed of this.#routed.values()) {
+      if (routed.reply !== reply) continue
+      if (this.#options.peers === 'boostr') routed.reply = null
+      else this.#end(routed)
+    }
     this.#dispatch()
+  }
+
+  #awaitRejoin(rank: number): void {
+    if (this.#gone.has(rank) || this.#rejoining.has(rank)) return
+    const timer = this.#options.clock.after(REJOIN_MS, () => {
+      this.#rejoining.delete(rank)
+      this.#gone.add(rank)
+      this.#dispatch()
+    })
+    this.#rejoining.set(rank, timer)
   }
 }
 
