@@ -169,7 +169,7 @@ function boostrSamples(): BoostrFrame[] {
     { kind: 'activation', tokenIds: BigInt64Array.of(1n, 2n) },
     { kind: 'prefill-request', requestId, seqLen: 2, decodeRank: 2 },
     { kind: 'prefill-done', requestId, kvBytes: 100n },
-    { kind: 'kv-cache-ack' },
+    { kind: 'kv-cache-ack', isRefused: false },
     { kind: 'decode-request', requestId, maxNewTokens: 3 },
     { kind: 'decode-token', requestId, tokenId: 7n },
     { kind: 'decode-token', requestId, tokenId: TOKEN_END },

@@ -15,6 +15,8 @@ interface Line {
   isUp: boolean
 }
 
+const DEADLINE_MS_LEAST = 500
+
 /** Virtual time, links that keep order and have random delays, nodes that can die, start again, and lose connections. */
 export class Fleet {
   readonly nodes = new Map<number, FleetNode>()
@@ -25,6 +27,8 @@ export class Fleet {
   onSend: (from: number, to: number, frame: BoostrFrame) => boolean = () => true
   /** How much longer a frame needs than usual. */
   extraDelayMs: (from: number, to: number, frame: BoostrFrame) => number = () => 0
+  /** Deadlines that have passed. */
+  deadlineCount = 0
   #now = 0
   #order = 0
   #events: { at: number; order: number; run: () => void }[] = []
@@ -38,7 +42,11 @@ export class Fleet {
     this.clock = {
       nowMs: () => this.#now,
       epochMs: () => this.#now,
-      after: (delayMs, fire) => this.#at(this.#now + delayMs, fire),
+      after: (delayMs, fire) =>
+        this.#at(this.#now + delayMs, () => {
+          if (delayMs >= DEADLINE_MS_LEAST) this.deadlineCount += 1
+          fire()
+        }),
     }
   }
 

@@ -23,7 +23,7 @@ describe.each(['baton', 'boostr'] as const)('%s peers', (peers) => {
       const leaving = asked[at % asked.length]!
       let count = 0
       let before: unknown
-      const seen = () => [leaving.reply.tokens.length, leaving.reply.ends]
+      const seen = () => [leaving.reply.tokens.length, ...leaving.reply.ends]
       fleet.onSend = () => {
         count += 1
         if (count !== at) return true
@@ -32,7 +32,8 @@ describe.each(['baton', 'boostr'] as const)('%s peers', (peers) => {
         return true
       }
       fleet.run()
-      expect(seen()).toEqual(before)
+      // The exchange may have fewer messages.
+      if (count >= at) expect(seen()).toEqual(before)
       for (const { prompt, reply } of asked) {
         if (reply === leaving.reply) continue
         const all = [reply.ends, reply.tokens]

@@ -3,9 +3,9 @@
  *
  * 32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
  *
- * KV is paired with its request by `held-kv.ts`. A payload above the limit is read and dropped without an
- * acknowledgement, so that the next one is handled correctly. `step` generates one token for every active sequence; the
- * driver calls it while there is work.
+ * KV is paired with its request by `held-kv.ts`. A payload above the limit is refused when it is announced,
+ * and dropped as it arrives, so that the next one is handled correctly. `step` generates one token for every active
+ * sequence; the driver calls it while there is work.
  */
 import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
@@ -109,7 +109,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     if (this.#options.peers === 'boostr' && this.#routers.delete(rank)) this.#held.dropBare()
   }
 
-  /** Above the limit: nothing is kept, and no acknowledgement is sent. */
+  /** Above the limit: nothing is kept. */
   beginKv(fromRank: number, length: number): boolean {
     const announced = this.#announced.get(fromRank)
     if (!announced) {
@@ -143,6 +143,7 @@ export class BoostrDecodeWorker implements BoostrNode {
       const length = decodeKvCacheHeader(payload)
       const isOver = length > this.#options.maxKvTransferBytes
       this.#announced.set(fromRank, { length, isOver })
+      if (isOver) this.#refuseKv(fromRank)
       return
     }
     this.#announced.delete(fromRank)
@@ -151,7 +152,14 @@ export class BoostrDecodeWorker implements BoostrNode {
     }
     if (announced.isOver) return
     this.#held.put(payload)
-    this.#options.link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack' }))
+    this.#options.link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack', isRefused: false }))
+  }
+
+  /** An original peer waits for nothing but an acknowledgement, so it is told by the loss of the connection. */
+  #refuseKv(fromRank: number): void {
+    const { peers, link } = this.#options
+    if (peers === 'boostr') link.reset(fromRank)
+    else link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack', isRefused: true }))
   }
 
   #onRequest(routerRank: number, requestId: bigint, maxNewTokens: number): void {

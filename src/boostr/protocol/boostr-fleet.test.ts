@@ -81,6 +81,26 @@ describe('boostr dialect', () => {
     }
   })
 
+  it.each(['baton', 'boostr'] as const)(
+    'KV above the limit of the decode worker (%s peers) - only that request ends with an error, at once',
+    (peers) => {
+      const fleet = new Fleet(SEED)
+      const limits = { maxKvTransferBytes: 1e6, decodeMaxKvTransferBytes: 200 }
+      const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1, peers, ...limits })
+      const asked = [3, 200, 3, 5, 200, 4].map((length, i) => {
+        const prompt = Array.from({ length }, (_, k) => BigInt(10 * i + k))
+        return { prompt, ...ask(nodes.routers[0]!, prompt) }
+      })
+      fleet.run()
+      for (const { prompt, reply } of asked) {
+        if (prompt.length > 100) expect(reply.ends).toEqual(['kv.transfer_failed'])
+        else expect([reply.ends, reply.tokens]).toEqual([['done'], singleNode(prompt, 12)])
+      }
+      expect(isIdle(nodes)).toBe(true)
+      expect(fleet.deadlineCount).toBe(0)
+    },
+  )
+
   it('a worker that dies at any message - ends every request with a typed error or its answer', () => {
     for (const victim of [100, 200, 0]) {
       for (let at = 1; at < 60; at++) {

@@ -4,6 +4,9 @@
  */
 import type { BoostrFrame } from './boostr-message.ts'
 
+/** How long what has not begun waits for a peer that was lost to connect again. */
+export const REJOIN_MS = 2_000
+
 export interface BoostrLink {
   send(rank: number, frame: BoostrFrame): void
   /**

@@ -23,7 +23,8 @@ const GOLDEN: readonly (readonly [BoostrMessage, number, string])[] = [
     31,
     '63000000000000000000100000000000',
   ],
-  [{ kind: 'kv-cache-ack' }, 33, '0000000000000000'],
+  [{ kind: 'kv-cache-ack', isRefused: false }, 33, '0000000000000000'],
+  [{ kind: 'kv-cache-ack', isRefused: true }, 33, '0100000000000000'],
   [
     { kind: 'decode-request', requestId: 7n, maxNewTokens: 512 },
     34,

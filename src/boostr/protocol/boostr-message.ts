@@ -5,7 +5,7 @@
  *   30 PREFILL_REQUEST  [request u64][seq_len u32][decode_rank u32]
  *   31 PREFILL_DONE     [request u64][kv_bytes u64]      0 bytes: rejected or failed
  *   32 KV_CACHE         [length u64], then a second frame with the payload
- *   33 KV_CACHE_ACK     eight zero bytes
+ *   33 KV_CACHE_ACK     [0 u64]                      1, between Baton peers: the KV was refused
  *   34 DECODE_REQUEST   [request u64][max_new_tokens u32][0 u32]
  *   35 DECODE_TOKEN     [request u64][token i64]         −1: the generation has ended
  *   36 DECODE_DONE      [request u64], 8 or 16 bytes long
@@ -20,6 +20,9 @@ export const TOKEN_END = -1n
 /** Returned by a decode step: the sequence has ended; never part of the output. */
 export const TOKEN_EOS = -(1n << 63n)
 
+/** On tag 33. Original peers do not read it. */
+const KV_REFUSED = 1n
+
 export type BoostrMessage =
   | { readonly kind: 'activation'; readonly tokenIds: BigInt64Array }
   | {
@@ -29,7 +32,7 @@ export type BoostrMessage =
       readonly decodeRank: number
     }
   | { readonly kind: 'prefill-done'; readonly requestId: bigint; readonly kvBytes: bigint }
-  | { readonly kind: 'kv-cache-ack' }
+  | { readonly kind: 'kv-cache-ack'; readonly isRefused: boolean }
   | {
       readonly kind: 'decode-request'
       readonly requestId: bigint
@@ -61,7 +64,10 @@ export function encodeBoostr(message: BoostrMessage): BoostrFrame {
     message.kind === 'kv-cache-ack' || message.kind === 'decode-done' ? 8 : 16,
   )
   const view = new DataView(payload.buffer)
-  if (message.kind === 'kv-cache-ack') return { tag, payload }
+  if (message.kind === 'kv-cache-ack') {
+    view.setBigUint64(0, message.isRefused ? KV_REFUSED : 0n, true)
+    return { tag, payload }
+  }
   view.setBigUint64(0, message.requestId, true)
   switch (message.kind) {
     case 'prefill-request':
@@ -127,7 +133,7 @@ export function decodeBoostr(tag: number, payload: Uint8Array): BoostrMessage {
       }
     case TAG.KV_CACHE_ACK:
       expectLength(tag, payload, 8)
-      return { kind: 'kv-cache-ack' }
+      return { kind: 'kv-cache-ack', isRefused: view.getBigUint64(0, true) === KV_REFUSED }
     case TAG.DECODE_REQUEST:
       expectLength(tag, payload, 16)
       return {

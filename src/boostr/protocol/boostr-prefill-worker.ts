@@ -86,7 +86,7 @@ export class BoostrPrefillWorker implements BoostrNode {
         this.#park(fromRank, ({ prompts }) => prompts.push(message.tokenIds))
         break
       case 'kv-cache-ack':
-        this.#lanes.get(fromRank)?.onAck()
+        this.#lanes.get(fromRank)?.onAck(this.#options.peers === 'baton' && message.isRefused)
         break
       default:
         throw protocolError(

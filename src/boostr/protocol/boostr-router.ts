@@ -12,6 +12,7 @@
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
+import { REJOIN_MS } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
@@ -66,19 +67,13 @@ interface Queued {
   readonly reply: BoostrReply
 }
 
-/**
- * How long requests wait for an original peer that is connected again: they wait for one another anyway, and a
- * connection that was opened anew should not end those that have not begun.
- */
-const REJOIN_MS = 2_000
-
 export class BoostrRouter implements BoostrNode {
   readonly #options: BoostrRouterOptions
   readonly #routed = new Map<bigint, Routed>()
   readonly #queue: Queued[] = []
   readonly #affinity: SessionAffinity
   readonly #gone = new Set<number>()
-  /** Ranks that were lost a moment ago (original peers only). */
+  /** Ranks that were lost a moment ago (original peers only, for which requests wait anyway). */
   readonly #rejoining = new Map<number, Timer>()
   #requestIdNext: bigint
   #decodeTurn = 0

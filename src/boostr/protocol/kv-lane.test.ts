@@ -4,6 +4,7 @@ import { randomInt } from '../../base/index.ts'
 import { ManualClock } from '../../../test/router/manual-clock.ts'
 import { Fleet, ask, build, isIdle } from '../../../test/wire/boostr-fleet.ts'
 import { singleNode } from '../../../test/wire/boostr-toy.ts'
+import { REJOIN_MS } from './boostr-link.ts'
 import type { BoostrFrame } from './boostr-message.ts'
 import { KvLane } from './kv-lane.ts'
 
@@ -92,7 +93,13 @@ describe('KvLane', () => {
     lane.peerGone()
     lane.peerBack()
     lane.onAck()
-    expect([ends, sent]).toEqual([[['a', 0], ['b', 2]], [8, 1, 8, 2]]) // prettier-ignore
+    expect([ends, sent]).toEqual([
+      [
+        ['a', 0],
+        ['b', 2],
+      ],
+      [8, 1, 8, 2],
+    ])
   })
 
   it('overdue, and the connection does not come back - what waits ends', () => {
@@ -100,8 +107,13 @@ describe('KvLane', () => {
     push('a', 1)
     push('b', 2)
     clock.advance(100)
-    clock.advance(100)
-    expect(ends).toEqual([['a', 0], ['b', 0]]) // prettier-ignore
+    clock.advance(REJOIN_MS)
+    push('c', 3)
+    expect(ends).toEqual([
+      ['a', 0],
+      ['b', 0],
+      ['c', 0],
+    ])
   })
 
   it('an acknowledgement of nothing - is refused, so that it does not count for the next payload', () => {

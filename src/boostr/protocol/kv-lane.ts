@@ -2,10 +2,12 @@
  * The KV of one prefill worker for one decode worker: one payload at a time is sent and acknowledged.
  *
  * Acknowledgements carry no id. When one is overdue, the connection is therefore closed and opened again, so that it
- * cannot come later and be taken for that of the next payload. What waits is sent over the new connection.
+ * cannot come later and be taken for that of the next payload. When the connection is lost, for this or another reason,
+ * what waits is sent over the next one, if there is one soon.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
+import { REJOIN_MS } from './boostr-link.ts'
 import type { BoostrLink } from './boostr-link.ts'
 import { encodeKvCache } from './boostr-message.ts'
 
@@ -24,23 +26,27 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
   #waiting: Job[] = []
   /** Until the acknowledgement, or until the connection is open again. */
   #timer: Timer | null = null
-  #isReopening = false
+  #connection: 'open' | 'reopening' | 'gone' = 'open'
 
   constructor(options: KvLaneOptions<Job>) {
     this.#options = options
   }
 
   push(job: Job): void {
+    if (this.#connection === 'gone') {
+      this.#options.onEnd(job, 0)
+      return
+    }
     this.#waiting.push(job)
     this.#sendNext()
   }
 
   /** Throws `transport.protocol` if nothing awaits an acknowledgement: it would be taken for the next payload's. */
-  onAck(): void {
+  onAck(isRefused = false): void {
     const job = this.#sent
     if (!job) throw protocolError('message.unexpected', 'KV was acknowledged that was not sent')
     this.#clear()
-    this.#options.onEnd(job, job.payload.length)
+    this.#options.onEnd(job, isRefused ? 0 : job.payload.length)
     this.#sendNext()
   }
 
@@ -52,12 +58,15 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
   }
 
   peerGone(): void {
-    if (!this.#isReopening) this.#empty()
+    const job = this.#sent
+    if (this.#connection === 'open') this.#awaitReopening()
+    if (job) this.#options.onEnd(job, 0)
   }
 
   peerBack(): void {
-    if (!this.#isReopening) return
+    if (this.#connection === 'open') return
     this.#clear()
+    this.#connection = 'open'
     this.#sendNext()
   }
 
@@ -67,7 +76,7 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
   }
 
   #sendNext(): void {
-    if (this.#sent || this.#isReopening) return
+    if (this.#sent || this.#connection !== 'open') return
     const job = this.#waiting.shift()
     if (!job) return
     const { link, clock, decodeRank, ackMs } = this.#options
@@ -77,24 +86,23 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
   }
 
   #onOverdue(job: Job): void {
-    const { link, clock, decodeRank, ackMs, onEnd } = this.#options
-    this.#clear()
-    this.#isReopening = true
-    this.#timer = clock.after(ackMs, () => this.#empty())
-    onEnd(job, 0)
-    link.reset(decodeRank)
+    this.#awaitReopening()
+    this.#options.onEnd(job, 0)
+    this.#options.link.reset(this.#options.decodeRank)
   }
 
-  #empty(): void {
-    const jobs = this.#sent ? [this.#sent, ...this.#waiting] : this.#waiting
-    this.close()
-    for (const job of jobs) this.#options.onEnd(job, 0)
+  #awaitReopening(): void {
+    this.#clear()
+    this.#connection = 'reopening'
+    this.#timer = this.#options.clock.after(REJOIN_MS, () => {
+      this.#connection = 'gone'
+      this.drop(() => true)
+    })
   }
 
   #clear(): void {
     this.#timer?.cancel()
     this.#timer = null
     this.#sent = null
-    this.#isReopening = false
   }
 }
