@@ -76,6 +76,7 @@ const BOOSTR_LIMITS: readonly (readonly [number, number])[] = [
   [TAG.DECODE_REQUEST, 16],
   [TAG.DECODE_TOKEN, 16],
   [TAG.DECODE_DONE, 16],
+  [TAG.REQUEST_CANCEL, 16],
 ]
 
 /** Limits of the dialect `baton`, with overrides by tag. */
@@ -83,7 +84,7 @@ export function batonLimits(overrides: Iterable<readonly [number, number]> = [])
   return new Map([...BATON_LIMITS, ...overrides])
 }
 
-/** Limits of the dialect `boostr` (only tags 10 and 30–36), with overrides by tag. */
+/** Limits of the dialect `boostr` (only tags 10 and 30–37), with overrides by tag. */
 export function boostrLimits(overrides: Iterable<readonly [number, number]> = []): FrameLimits {
   return new Map([...BOOSTR_LIMITS, ...overrides])
 }

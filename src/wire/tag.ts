@@ -1,8 +1,8 @@
 /**
  * The frame tags and their ranges.
  *
- * 10 and 30–36 are the layout-compatible part of the dialect `boostr`; from 40 up they are Baton's own. A sender that
- * sets the highest bit of a tag allows the receiver to ignore the frame; without it an unknown tag ends the
+ * 10 and 30–36 are the layout-compatible part of the dialect `boostr`, 37 is an addition to it between Baton peers;
+ * from 40 up they are Baton's own. A sender that sets the highest bit of a tag allows the receiver to ignore the frame; without it an unknown tag ends the
  * connection. Numbers are never reused.
  */
 export const TAG = {
@@ -14,6 +14,7 @@ export const TAG = {
   DECODE_REQUEST: 34,
   DECODE_TOKEN: 35,
   DECODE_DONE: 36,
+  REQUEST_CANCEL: 37,
   HELLO: 40,
   AUTH: 41,
   REQUEST: 42,

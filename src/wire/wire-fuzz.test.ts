@@ -170,6 +170,7 @@ function boostrSamples(): BoostrFrame[] {
     { kind: 'prefill-request', requestId, seqLen: 2, decodeRank: 2 },
     { kind: 'prefill-done', requestId, kvBytes: 100n },
     { kind: 'kv-cache-ack', isRefused: false },
+    { kind: 'request-cancel', requestId, routerRank: 0 },
     { kind: 'decode-request', requestId, maxNewTokens: 3 },
     { kind: 'decode-token', requestId, tokenId: 7n },
     { kind: 'decode-token', requestId, tokenId: TOKEN_END },

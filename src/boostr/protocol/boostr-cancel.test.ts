@@ -73,3 +73,48 @@ describe('original peers that do not answer in time', () => {
     },
   )
 })
+
+describe('Baton peers', () => {
+  /** A prompt with a long answer. */
+  const long = Array.from({ length: 1_000 }, (_, i) => [BigInt(i), 7n]).find(
+    (prompt) => singleNode(prompt, 60).length === 60,
+  )!
+
+  it('a client that leaves at any message - its sequence stops and its KV is dropped at once', () => {
+    // The prompt needs up to 20 ms, a message up to 10 ms, and the answer 300 ms.
+    for (let leftAtMs = 1; leftAtMs < 200; leftAtMs += 3) {
+      const fleet = new Fleet(SEED + leftAtMs)
+      const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+      const { reply, handle } = ask(nodes.routers[0]!, long, 1_000_000)
+      fleet.clock.after(leftAtMs, () => handle.cancel())
+      fleet.run(leftAtMs + 90)
+      expect(reply.ends).toEqual([])
+      expect(isIdle(nodes), `seed ${SEED + leftAtMs}`).toBe(true)
+    }
+  })
+
+  it('a request that ends with a deadline - its KV is dropped', () => {
+    const fleet = new Fleet(SEED)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    fleet.onSend = (_from, _to, { tag }) => tag !== 31
+    const { reply } = ask(nodes.routers[0]!, long)
+    fleet.run(1_990)
+    expect([nodes.decode[0]!.load, reply.ends]).toEqual([1, []])
+    fleet.run(2_020)
+    expect([nodes.decode[0]!.load, reply.ends]).toEqual([0, ['request.deadline_exceeded']])
+  })
+
+  it('KV that is being sent when its client leaves - is dropped when it has arrived', () => {
+    const fleet = new Fleet(SEED)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    fleet.extraDelayMs = (_from, _to, { tag }) => (tag === 32 ? 100 : 0)
+    const { handle } = ask(nodes.routers[0]!, long)
+    fleet.clock.after(60, () => {
+      handle.cancel()
+      fleet.kill(0)
+    })
+    fleet.run(320)
+    expect(nodes.decode[0]!.load).toBe(0)
+    expect(fleet.sent.filter(({ to, tag }) => to === 200 && tag === 32)).toHaveLength(2)
+  })
+})

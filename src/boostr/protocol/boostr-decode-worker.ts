@@ -95,6 +95,10 @@ export class BoostrDecodeWorker implements BoostrNode {
       return
     }
     const message = decodeBoostr(frame.tag, frame.payload)
+    if (message.kind === 'request-cancel') {
+      this.#cancel(message.routerRank, message.requestId)
+      return
+    }
     if (message.kind !== 'decode-request') {
       throw protocolError('message.unexpected', `a decode worker must not receive ${message.kind}`)
     }
@@ -177,6 +181,14 @@ export class BoostrDecodeWorker implements BoostrNode {
     const sequence = { routerRank, requestId, kv, lastToken, position: startPosition }
     this.#sequences.push({ ...sequence, left: maxNewTokens })
     this.#options.onWork?.()
+  }
+
+  /** From its router, or from the prefill worker that has sent its KV. */
+  #cancel(routerRank: number, requestId: bigint): void {
+    this.#held.drop(routerRank, requestId)
+    this.#sequences = this.#sequences.filter(
+      (sequence) => sequence.routerRank !== routerRank || sequence.requestId !== requestId,
+    )
   }
 
   /** False when the sequence has ended. */

@@ -47,6 +47,11 @@ const GOLDEN: readonly (readonly [BoostrMessage, number, string])[] = [
   ],
   [{ kind: 'decode-done', requestId: 7n }, 36, '0700000000000000'],
   [
+    { kind: 'request-cancel', requestId: 7n, routerRank: 3 },
+    37,
+    '07000000000000000300000000000000',
+  ],
+  [
     { kind: 'activation', tokenIds: BigInt64Array.of(1n, -1n) },
     10,
     '0100000000000000ffffffffffffffff',

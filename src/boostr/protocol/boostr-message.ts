@@ -1,5 +1,6 @@
 /**
- * The messages of the dialect: tags 10 and 30–36 with their exact layouts. Little-endian, no magic, no checksum.
+ * The messages of the dialect: tags 10 and 30–36 with their exact layouts, and 37 of Baton. Little-endian, no magic, no
+ * checksum.
  *
  *   10 ACTIVATION       [token i64 …]                    router → prefill
  *   30 PREFILL_REQUEST  [request u64][seq_len u32][decode_rank u32]
@@ -9,6 +10,7 @@
  *   34 DECODE_REQUEST   [request u64][max_new_tokens u32][0 u32]
  *   35 DECODE_TOKEN     [request u64][token i64]         −1: the generation has ended
  *   36 DECODE_DONE      [request u64], 8 or 16 bytes long
+ *   37 REQUEST_CANCEL   [request u64][router rank u32][0 u32]      between Baton peers only
  *
  * Request ids and token ids have 64 bits and are bigint here, because −1 and −2^63 have special meanings.
  */
@@ -40,6 +42,7 @@ export type BoostrMessage =
     }
   | { readonly kind: 'decode-token'; readonly requestId: bigint; readonly tokenId: bigint }
   | { readonly kind: 'decode-done'; readonly requestId: bigint }
+  | { readonly kind: 'request-cancel'; readonly requestId: bigint; readonly routerRank: number }
 
 const TAG_OF = {
   activation: TAG.ACTIVATION,
@@ -49,6 +52,7 @@ const TAG_OF = {
   'decode-request': TAG.DECODE_REQUEST,
   'decode-token': TAG.DECODE_TOKEN,
   'decode-done': TAG.DECODE_DONE,
+  'request-cancel': TAG.REQUEST_CANCEL,
 } as const
 
 /** A frame that is not yet on a connection. Tag 32 is not a message: it consists of two frames of raw bytes. */
@@ -82,6 +86,9 @@ export function encodeBoostr(message: BoostrMessage): BoostrFrame {
       break
     case 'decode-token':
       view.setBigInt64(8, message.tokenId, true)
+      break
+    case 'request-cancel':
+      view.setUint32(8, message.routerRank, true)
       break
     case 'decode-done':
       break
@@ -152,6 +159,13 @@ export function decodeBoostr(tag: number, payload: Uint8Array): BoostrMessage {
       // One side of the original sends 8 bytes and the other reads 16: both are accepted.
       if (payload.length !== 16) expectLength(tag, payload, 8)
       return { kind: 'decode-done', requestId: requestId() }
+    case TAG.REQUEST_CANCEL:
+      expectLength(tag, payload, 16)
+      return {
+        kind: 'request-cancel',
+        requestId: requestId(),
+        routerRank: view.getUint32(8, true),
+      }
     default:
       throw protocolError('frame.unknown_tag', `${tagName(tag)} does not belong to this dialect`, {
         tag,

@@ -39,11 +39,12 @@ export interface BoostrPrefillOptions {
   readonly onFault?: (thrown: unknown) => void
 }
 
-/** One connection of a router, and what came over it unpaired. */
+/** One connection of a router, what came over it unpaired, and what is not answered yet. */
 interface Caller {
   readonly rank: number
-  readonly descriptors: Omit<Job, 'payload'>[]
+  readonly descriptors: Omit<Job, 'payload' | 'isCancelled'>[]
   readonly prompts: BigInt64Array[]
+  readonly jobs: Map<bigint, Job>
 }
 
 interface Job {
@@ -52,6 +53,7 @@ interface Job {
   readonly decodeRank: number
   readonly seqLen: number
   payload: Uint8Array
+  isCancelled: boolean
 }
 
 export class BoostrPrefillWorker implements BoostrNode {
@@ -88,6 +90,11 @@ export class BoostrPrefillWorker implements BoostrNode {
       case 'kv-cache-ack':
         this.#lanes.get(fromRank)?.onAck(this.#options.peers === 'baton' && message.isRefused)
         break
+      case 'request-cancel': {
+        const job = this.#callers.get(fromRank)?.jobs.get(message.requestId)
+        if (job) this.#cancel(job)
+        break
+      }
       default:
         throw protocolError(
           'message.unexpected',
@@ -103,7 +110,7 @@ export class BoostrPrefillWorker implements BoostrNode {
   peerGone(rank: number): void {
     const caller = this.#callers.get(rank)
     this.#callers.delete(rank)
-    for (const lane of this.#lanes.values()) lane.drop((job) => job.caller === caller)
+    for (const job of caller?.jobs.values() ?? []) this.#cancel(job)
     this.#lanes.get(rank)?.peerGone()
   }
 
@@ -113,7 +120,12 @@ export class BoostrPrefillWorker implements BoostrNode {
 
   /** A half that finds its other half is not queued, so only unpaired halves count. */
   #park(rank: number, put: (caller: Caller) => void): void {
-    const caller = this.#callers.get(rank) ?? { rank, descriptors: [], prompts: [] }
+    const caller = this.#callers.get(rank) ?? {
+      rank,
+      descriptors: [],
+      prompts: [],
+      jobs: new Map<bigint, Job>(),
+    }
     this.#callers.set(rank, caller)
     put(caller)
     this.#pair(caller)
@@ -129,12 +141,15 @@ export class BoostrPrefillWorker implements BoostrNode {
     while (descriptors.length > 0 && prompts.length > 0) {
       const descriptor = descriptors.shift()
       const tokenIds = prompts.shift()
-      if (descriptor && tokenIds) this.#start({ ...descriptor, payload: NO_BYTES }, tokenIds)
+      if (descriptor && tokenIds) {
+        this.#start({ ...descriptor, payload: NO_BYTES, isCancelled: false }, tokenIds)
+      }
     }
   }
 
   #start(job: Job, tokenIds: BigInt64Array): void {
     this.#jobCount += 1
+    job.caller.jobs.set(job.requestId, job)
     if (tokenIds.length !== job.seqLen || !this.#lanes.has(job.decodeRank)) {
       this.#answer(job, 0)
       return
@@ -143,7 +158,7 @@ export class BoostrPrefillWorker implements BoostrNode {
     const done = (result: Uint8Array | BatonError): void => {
       if (isAnswered) return
       isAnswered = true
-      if (result instanceof BatonError) this.#answer(job, 0)
+      if (job.isCancelled || result instanceof BatonError) this.#answer(job, 0)
       else this.#offer(job, tokenIds, result)
     }
     try {
@@ -168,10 +183,22 @@ export class BoostrPrefillWorker implements BoostrNode {
     lane.push(job)
   }
 
+  /** A prompt is computed to its end. KV that is on its way is followed by the message, so that it is dropped there. */
+  #cancel(job: Job): void {
+    const { caller, requestId, decodeRank } = job
+    const lane = this.#lanes.get(decodeRank)
+    job.isCancelled = true
+    lane?.drop((waiting) => waiting === job)
+    if (this.#options.peers !== 'baton' || !lane?.isSending(job)) return
+    const message = { kind: 'request-cancel', requestId, routerRank: caller.rank } as const
+    this.#options.link.send(decodeRank, encodeBoostr(message))
+  }
+
   #answer(job: Job, kvBytes: number): void {
     this.#jobCount -= 1
     job.payload = NO_BYTES
     const { caller, requestId } = job
+    caller.jobs.delete(requestId)
     if (!this.#isOpen(caller)) return
     const done = { kind: 'prefill-done', requestId, kvBytes: BigInt(kvBytes) } as const
     this.#options.link.send(caller.rank, encodeBoostr(done))

@@ -262,6 +262,10 @@ export class BoostrRouter implements BoostrNode {
   }
 
   #onPrefillDone(routed: Routed, kvBytes: bigint): void {
+    if (!routed.reply && this.#options.peers === 'baton') {
+      this.#abandon(routed)
+      return
+    }
     if (kvBytes === 0n) {
       const text = 'the prefill worker sent no KV: too large, failed, or not acknowledged'
       const data = { stage: 'prefill', rank: routed.prefillRank }
@@ -322,6 +326,7 @@ export class BoostrRouter implements BoostrNode {
   }
 
   #fail(routed: Routed, error: BatonError): void {
+    this.#tellCancelled(routed)
     this.#end(routed)
     routed.reply?.onError(error)
     this.#dispatch()
@@ -337,10 +342,30 @@ export class BoostrRouter implements BoostrNode {
     if (position !== -1) this.#queue.splice(position, 1)
     for (const routed of this.#routed.values()) {
       if (routed.reply !== reply) continue
-      if (this.#options.peers === 'boostr') routed.reply = null
-      else this.#end(routed)
+      routed.reply = null
+      if (this.#options.peers === 'boostr') continue
+      // A prompt is computed to its end, and until PREFILL_DONE it counts as load of its worker.
+      if (routed.stage === 'prefill') this.#tellCancelled(routed)
+      else this.#abandon(routed)
     }
     this.#dispatch()
+  }
+
+  #abandon(routed: Routed): void {
+    this.#tellCancelled(routed)
+    this.#end(routed)
+    this.#dispatch()
+  }
+
+  /** Whatever these workers have of the request is dropped. Original peers have no such message. */
+  #tellCancelled({ requestId, stage, prefillRank, decodeRank }: Routed): void {
+    const { peers, link, config } = this.#options
+    if (peers === 'boostr') return
+    const { routerRank } = config
+    for (const rank of stage === 'prefill' ? [prefillRank, decodeRank] : [decodeRank]) {
+      if (this.#gone.has(rank)) continue
+      link.send(rank, encodeBoostr({ kind: 'request-cancel', requestId, routerRank }))
+    }
   }
 
   #awaitRejoin(rank: number): void {

@@ -64,6 +64,10 @@ export class HeldKv {
     return unwrapped ?? undefined
   }
 
+  drop(routerRank: number, requestId: bigint): void {
+    this.#remove(idOf(routerRank, requestId))
+  }
+
   dropOfRouter(routerRank: number): void {
     for (const [id, { unwrapped }] of this.#byId) {
       if (unwrapped?.envelope?.routerRank === routerRank) this.#remove(id)

@@ -32,6 +32,10 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
     this.#options = options
   }
 
+  isSending(job: Job): boolean {
+    return this.#sent === job
+  }
+
   push(job: Job): void {
     if (this.#connection === 'gone') {
       this.#options.onEnd(job, 0)

@@ -17,26 +17,31 @@ interface BoostrHttpOptions {
   readonly host: string
   readonly port: number
   readonly router: BoostrRouter
+  /** Largest `max_tokens` of a request. */
+  readonly maxTokensMax: number
   readonly onFault: (error: unknown) => void
 }
 
 const BODY_BYTES_MAX = 16 * 1024 * 1024
 const MAX_TOKENS_DEFAULT = 256
-const U32_MAX = 0xffffffff
 
 /** Rejects with `host.address_in_use` when the port is taken. */
 export function listenBoostrHttp(options: BoostrHttpOptions): Promise<HttpServer> {
-  const { host, port, router, onFault } = options
+  const { host, port, router, maxTokensMax, onFault } = options
   const open = plainRequests({
     bodyBytesMax: BODY_BYTES_MAX,
-    answer: (request) => answer(router, request),
+    answer: (request) => answer(router, maxTokensMax, request),
     refuse: errorReply,
     onFault,
   })
   return HttpServer.listen({ host, port, onFault, open })
 }
 
-async function answer(router: BoostrRouter, request: HttpRequest): Promise<HttpReply> {
+async function answer(
+  router: BoostrRouter,
+  maxTokensMax: number,
+  request: HttpRequest,
+): Promise<HttpReply> {
   const { method, path } = request
   const isKnown = path === '/health' || path === '/v1/completions'
   if (!isKnown) throw new BatonError('request.not_found', `no route ${path}`)
@@ -44,7 +49,7 @@ async function answer(router: BoostrRouter, request: HttpRequest): Promise<HttpR
     throw new BatonError('request.method_not_allowed', `${path} does not support ${method}`)
   }
   if (path === '/health') return json({ status: 'ok', load: router.load })
-  const tokens = await complete(router, routeOf(request.body), request.signal)
+  const tokens = await complete(router, routeOf(request.body, maxTokensMax), request.signal)
   return json({ tokens, token_count: tokens.length })
 }
 
@@ -70,7 +75,7 @@ function complete(
   })
 }
 
-function routeOf(bytes: Uint8Array): BoostrRoute {
+function routeOf(bytes: Uint8Array, maxTokensMax: number): BoostrRoute {
   let body: unknown
   try {
     body = JSON.parse(new TextDecoder().decode(bytes))
@@ -81,8 +86,8 @@ function routeOf(bytes: Uint8Array): BoostrRoute {
   const fields = body as Readonly<Record<string, unknown>>
   const { prompt, max_tokens: maxNewTokens = MAX_TOKENS_DEFAULT, session_id: sessionKey } = fields
   const isCount = typeof maxNewTokens === 'number' && Number.isInteger(maxNewTokens)
-  if (!isCount || maxNewTokens < 1 || maxNewTokens > U32_MAX) {
-    throw invalid('max_tokens', 'must be a positive integer')
+  if (!isCount || maxNewTokens < 1 || maxNewTokens > maxTokensMax) {
+    throw invalid('max_tokens', `must be a positive integer of at most ${maxTokensMax}`)
   }
   if (sessionKey !== undefined && typeof sessionKey !== 'string') {
     throw invalid('session_id', 'must be a text')

@@ -5,13 +5,13 @@
  *   node ── send(rank, frame) ──▶ mesh ── TCP ──▶ mesh of that rank ── receive(from, frame) ──▶ its node
  *
  * The dialect has no handshake of its own, so a connection starts with HELLO, which names the rank and proves the
- * secret; after that only tags 10 and 30–36 (and PING, PONG, GOODBYE) are accepted. A lost connection is reported as
+ * secret; after that only tags 10 and 30–37 (and PING, PONG, GOODBYE) are accepted. A lost connection is reported as
  * `peerGone` and opened again; messages sent meanwhile are lost, which the deadlines of the roles handle.
  */
 import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
-import { TAG, batonLimits, boostrLimits, protocolError } from '../../wire/index.ts'
+import { SKIPPABLE, TAG, batonLimits, boostrLimits, protocolError } from '../../wire/index.ts'
 import type { BoostrFrame } from '../protocol/boostr-message.ts'
 import type { BoostrLink, BoostrNode } from '../protocol/boostr-link.ts'
 import { KvGatherer } from './kv-gatherer.ts'
@@ -111,7 +111,9 @@ export class BoostrMesh implements BoostrLink {
       this.#lose(rank)
       return
     }
-    const { tag, payload } = frame
+    const { payload } = frame
+    // Peers of version 0.1 do not know it.
+    const tag = frame.tag === TAG.REQUEST_CANCEL ? (frame.tag | SKIPPABLE) >>> 0 : frame.tag
     if (payload.length < RAW_BYTES) {
       wire.writer.begin(tag).bytes(payload).end()
       wire.flushSoon()

@@ -47,6 +47,7 @@ interface BoostrSettings {
   readonly module: string | null
   readonly peers: 'baton' | 'boostr'
   readonly maxKvTransferBytes: number
+  readonly maxTokensMax: number
 }
 
 export async function runBoostr(
@@ -70,7 +71,7 @@ type Start = (settings: BoostrSettings, security: WireSecurity) => Promise<() =>
 
 const START: Readonly<Record<BoostrRole, Start>> = {
   router: async (settings, security) => {
-    const { rank, prefill, decode, peers, maxKvTransferBytes, http } = settings
+    const { rank, prefill, decode, peers, maxKvTransferBytes, maxTokensMax, http } = settings
     const config = createDisaggConfig({
       prefillWorkers: ranksOf(prefill),
       decodeWorkers: ranksOf(decode),
@@ -81,7 +82,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
     const { node, mesh } = await hostBoostrRouter(meshOf(security), options)
     dial(mesh, [...prefill, ...decode])
     const onFault = (error: unknown): void => console.error(`baton: ${String(error)}`)
-    const server = await listenBoostrHttp({ ...http, router: node, onFault }).catch(
+    const server = await listenBoostrHttp({ ...http, router: node, maxTokensMax, onFault }).catch(
       async (error: unknown) => {
         await mesh.close()
         throw error
@@ -166,6 +167,7 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
     module: typeof module === 'string' ? module : null,
     peers,
     maxKvTransferBytes: integerOf('--max-kv-transfer-bytes', flags['maxKvTransferBytes']),
+    maxTokensMax: integerOf('--max-tokens', flags['maxTokens'] ?? 131_072),
   }
 }
 

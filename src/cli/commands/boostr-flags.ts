@@ -42,6 +42,7 @@ export function describeBoostr(command: Command, role: BoostrRole): Command {
       )
       .requiredOption('--decode-workers <rank=address...>', 'decode workers')
       .option('--http <address>', 'address of the HTTP port', '127.0.0.1:8080')
+      .option('--max-tokens <n>', 'largest max_tokens of a request', '131072')
   }
   command
     .option('--listen <address>', 'address on which other ranks connect', '127.0.0.1:0')

@@ -1,0 +1,86 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { until } from '../../../test/until.ts'
+import { kvOf } from '../../../test/wire/boostr-toy.ts'
+import { createDisaggConfig } from '../protocol/disagg-config.ts'
+import { listenBoostrHttp } from './boostr-http.ts'
+import { hostBoostrDecode, hostBoostrPrefill, hostBoostrRouter } from './boostr-roles.ts'
+import type { HostedBoostr } from './boostr-roles.ts'
+
+const LIMITS = { peers: 'baton', maxKvTransferBytes: 1_000 } as const
+const RANKS = [0, 1, 2]
+
+async function hosted<N>(hosting: Promise<HostedBoostr<N>>): Promise<HostedBoostr<N>> {
+  const one = await hosting
+  onTestFinished(() => one.mesh.close())
+  return one
+}
+
+async function startRouter(maxTokensMax = 0xffffffff) {
+  const ranks = { prefillWorkers: [1], decodeWorkers: [2], routerRank: 0 }
+  const config = createDisaggConfig({ ...ranks, maxKvTransferBytes: 1_000 })
+  const limits = { prefillMs: 60_000, tokenMs: 60_000, queueMax: 10, affinityMax: 10 }
+  const { node: router, mesh } = await hosted(
+    hostBoostrRouter({ redialMs: 20 }, { ...LIMITS, config, ...limits }),
+  )
+  const onFault = (): void => undefined
+  const listen = { host: '127.0.0.1', port: 0, maxTokensMax }
+  const server = await listenBoostrHttp({ ...listen, router, onFault })
+  onTestFinished(async () => void (await server.close(0)))
+  const ask = (maxTokens: number, signal: AbortSignal | null = null): Promise<Response> =>
+    fetch(`http://127.0.0.1:${server.port}/v1/completions`, {
+      method: 'POST',
+      body: JSON.stringify({ prompt: [1], max_tokens: maxTokens }),
+      signal,
+    })
+  return { router, mesh, ask }
+}
+
+describe('the HTTP side of a router', () => {
+  it('more max_tokens than the limit - is refused with the limit, and the limit itself is not', async () => {
+    const { ask } = await startRouter(100)
+    const errorOf = async (maxTokens: number) => {
+      const reply = await ask(maxTokens)
+      const { error } = (await reply.json()) as { error: object }
+      return { status: reply.status, ...error }
+    }
+    expect(await errorOf(100)).toMatchObject({ status: 503, code: 'backend.worker_unavailable' })
+    for (const wrong of [101, 0xffffffff]) {
+      expect(await errorOf(wrong)).toMatchObject({
+        status: 400,
+        code: 'request.invalid_argument',
+        message: expect.stringContaining('at most 100'),
+      })
+    }
+  })
+
+  it('a client that leaves - its sequence stops on the decode worker', async () => {
+    const decodeStep = (kv: Uint8Array) => ({ tokenId: 1n, kv })
+    const decode = await hosted(
+      hostBoostrDecode({ rank: 2, ranks: RANKS }, { ...LIMITS, decodeStep, kvWaitMs: 60_000 }),
+    )
+    const prefill = await hosted(
+      hostBoostrPrefill(
+        { rank: 1, ranks: RANKS },
+        {
+          ...LIMITS,
+          prefill: (tokenIds, done) => done(kvOf(tokenIds)),
+          decodeWorkers: [2],
+          ackMs: 60_000,
+          parkedMax: 10,
+        },
+      ),
+    )
+    prefill.mesh.dial(2, decode.mesh.host, decode.mesh.port)
+    const { router, mesh, ask } = await startRouter()
+    mesh.dial(1, prefill.mesh.host, prefill.mesh.port)
+    mesh.dial(2, decode.mesh.host, decode.mesh.port)
+    await Promise.all([prefill.mesh.reached(2), mesh.reached(1), mesh.reached(2)])
+    const leaving = new AbortController()
+    const left = ask(0xffffffff, leaving.signal).catch(() => 'left')
+    await until('a sequence', () => decode.node.hasWork)
+    leaving.abort()
+    expect(await left).toBe('left')
+    await until('its end', () => router.load === 0 && decode.node.load === 0)
+  })
+})
