@@ -26,6 +26,7 @@ import {
   protocolError,
   strangerLimits,
 } from '../../wire/index.ts'
+import { unheardEndOf } from './unheard-end.ts'
 import { wireFailure } from './wire-tls.ts'
 import type {
   FrameHandler,
@@ -227,15 +228,14 @@ export class WireSocket {
     socket.setNoDelay(true)
     socket.on('data', (piece: Buffer) => this.receive(piece))
     socket.on('drain', () => this.#onDrain())
+    const unheardEnd = unheardEndOf(socket, this.#isAcceptor)
     socket.on('error', (error) => {
-      this.#fail(wireFailure(error, 'transport.disconnected'))
+      this.#fail(this.#heardSome ? wireFailure(error, 'transport.disconnected') : unheardEnd(error))
     })
     socket.on('end', () => {
-      const hint = this.#heardSome ? '' : ' without a message: does it require TLS?'
-      const hungUp = new BatonError(
-        'transport.disconnected',
-        `the peer closed the connection${hint}`,
-      )
+      const hungUp = this.#heardSome
+        ? new BatonError('transport.disconnected', 'the peer closed the connection')
+        : unheardEnd(null)
       this.#fail(this.#goodbye ?? hungUp)
     })
     socket.on('close', () => {

@@ -8,6 +8,7 @@ import { KvTcpClient } from '../kv/kv-tcp-client.ts'
 import { KvTcpServer } from '../kv/kv-tcp-server.ts'
 import { KV_TRANSPORT_CASES, KitBlocks, KitTarget } from '../../testing/kv-transport-kit.ts'
 import type { KvTransportFactory } from '../../testing/kv-transport-kit.ts'
+import { WorkerConversation } from '../plane/ask-worker.ts'
 import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
 import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
 import { wireFailure } from './wire-tls.ts'
@@ -24,6 +25,9 @@ const FLEET = tlsOf('fleet')
 const STRANGER = tlsOf('stranger')
 /** Trusts the fleet's authority but has a certificate that the fleet does not trust. */
 const IMPOSTOR = { ...STRANGER, ca: FLEET.ca }
+/** Shows the fleet's certificate but trusts another authority. */
+const DOUBTER = { ...FLEET, ca: STRANGER.ca }
+const EXPIRED = { ...FLEET, cert: pem('expired.pem') }
 
 const ends: (() => Promise<unknown>)[] = []
 
@@ -41,6 +45,22 @@ describe('KV transport over TLS', () => {
   for (const transportCase of KV_TRANSPORT_CASES) {
     it(`transport - ${transportCase.name}`, () => transportCase.run(tls))
   }
+
+  it('a puller whose certificate is refused - is told that, and not that TLS is missing', async () => {
+    const server = await KvTcpServer.listen({ tls: FLEET, leaseMs: 60_000 })
+    const client = new KvTcpClient({ tls: IMPOSTOR })
+    ends.push(
+      () => server.close(),
+      () => client.close(),
+    )
+    const blocks = new KitBlocks([1])
+    const offer = server.offer(blocks.pin(), blocks)
+    const { message } = await client.pull(offer, [0], new KitTarget()).then(
+      () => new Error('it was pulled'),
+      (error: Error) => error,
+    )
+    expect(message).toMatch(/the peer has refused the certificate of this process/)
+  })
 
   it('a puller without a trusted certificate - gets nothing', async () => {
     const server = await KvTcpServer.listen({ tls: FLEET, leaseMs: 60_000 })
@@ -61,6 +81,13 @@ describe('KV transport over TLS', () => {
 })
 
 describe('request plane over TLS', () => {
+  async function addressOf(tls: WireTls): Promise<{ host: string; port: number }> {
+    const serve = (): { cancel: () => void } => ({ cancel: () => undefined })
+    const worker = await TcpWorkerServer.listen({ handler: { serve }, tls })
+    ends.push(() => worker.close())
+    return worker
+  }
+
   async function connect(server: WireTls | undefined, client: WireTls | undefined) {
     let served = 0
     const worker = await TcpWorkerServer.listen({
@@ -107,6 +134,57 @@ describe('request plane over TLS', () => {
     await until('connection', () => plane.isConnected(workerId))
     expect(await ask()).toEqual([7])
     expect(servedCount()).toBe(1)
+  })
+
+  it.each([
+    ['trusts another authority', DOUBTER, FLEET, /the authority in the --tls-ca of the peer/],
+    ['gets a foreign certificate', FLEET, IMPOSTOR, /the authority in the --tls-ca of the peer/],
+    ['gets an expired one', FLEET, EXPIRED, /it expired on .*2021/],
+  ])(
+    'the worker refuses the certificate of the frontend: it %s - the frontend says so',
+    async (_, server, client, text) => {
+      const { ask } = await connect(server, client)
+      await expect(ask()).rejects.toMatchObject({
+        code: 'transport.tls_failed',
+        message: expect.stringMatching(/the peer has refused the certificate of this process/),
+      })
+      // The cause is the same on every attempt, however the connection ends.
+      for (let attempt = 0; attempt < 5; attempt++) {
+        await expect(
+          WorkerConversation.open({
+            ...(await addressOf(server)),
+            tls: client,
+            software: '',
+            timeoutMs: 50_000,
+          }),
+        ).rejects.toMatchObject({
+          code: 'transport.tls_failed',
+          message: expect.stringMatching(text),
+        })
+      }
+    },
+  )
+
+  it('the certificate of the worker has expired - its report says so', async () => {
+    const told: string[] = []
+    const serve = (): { cancel: () => void } => ({ cancel: () => undefined })
+    const worker = await TcpWorkerServer.listen({
+      handler: { serve },
+      tls: EXPIRED,
+      onPeerGone: ({ message }) => told.push(message),
+    })
+    ends.push(() => worker.close())
+    const { host, port } = worker
+    const asked = WorkerConversation.open({
+      host,
+      port,
+      tls: FLEET,
+      software: '',
+      timeoutMs: 50_000,
+    })
+    await expect(asked).rejects.toMatchObject({ code: 'transport.tls_failed' })
+    await until('the report', () => told.length > 0)
+    expect(told[0]).toMatch(/the certificate of this process: it expired on .*2021/)
   })
 
   it('with another authority, a foreign certificate, or TLS on one side only - no frame is accepted', async () => {

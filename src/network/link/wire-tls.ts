@@ -4,10 +4,12 @@
  * A certificate shows that its holder belongs to the fleet, not its address, because workers come and go; names in
  * certificates are therefore not checked. Use an authority that signs nothing else.
  */
+import { X509Certificate } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 import type { Server, ServerOpts, Socket, TcpNetConnectOpts } from 'node:net'
 import { BatonError, messageOf } from '../../base/index.ts'
 import type { ErrorCode } from '../../base/index.ts'
+import { whyUnusable } from './certificate-term.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import type { GateLimits } from './connection-gate.ts'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
@@ -58,7 +60,7 @@ export function createWireServer(
   server.on('keylog', (_, socket) => begun.add(socket))
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code !== 'ECONNRESET') onRefused(wireFailure(error))
-    else if (begun.has(socket)) onRefused(distrusted(socket.authorizationError, error))
+    else if (begun.has(socket)) onRefused(distrusted(socket.authorizationError, tls.cert, error))
   })
   return server.on('secureConnection', onConnection)
 }
@@ -86,12 +88,14 @@ function advice(code: string): string {
   return 'are both certificates signed by the authority in --tls-ca?'
 }
 
-/** A side that refuses a certificate closes the connection without saying so. */
-function distrusted(reason: Error | string | null, cause: Error): BatonError {
+/** A side that refuses a certificate closes the connection without saying so. `cert`: PEM, of this side. */
+function distrusted(reason: Error | string | null, cert: string, cause: Error): BatonError {
   const why =
     reason === null ? 'the peer closed the connection' : `certificate refused: ${String(reason)}`
-  const text = `TLS handshake failed: ${why}; ${advice(String(reason))}`
-  return new BatonError('transport.tls_failed', text, { cause })
+  const ownFault = reason === null ? whyUnusable(new X509Certificate(cert), Date.now()) : null
+  const hint =
+    ownFault === null ? advice(String(reason)) : `the certificate of this process: ${ownFault}`
+  return new BatonError('transport.tls_failed', `TLS handshake failed: ${why}; ${hint}`, { cause })
 }
 
 /** OpenSSL's error codes, as Node reports them. */
