@@ -1,6 +1,11 @@
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { runBaton, startServer } from './running-server.ts'
+import { runBaton, startBaton, startServer } from './running-server.ts'
+import { until } from './until.ts'
 
 const fixture = (name: string): string =>
   fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
@@ -44,5 +49,77 @@ describe('baton serve - authenticated connections', () => {
     const file = await runBaton(['serve', '--port', '0', ...wrong])
     expect(file.printed).toMatch(/--tls-ca: .* is invalid: expected a PEM file/)
     expect([half.exitCode, file.exitCode]).not.toContain(0)
+  })
+
+  it('a certificate that expires soon is renewed - it is announced, and links made later use the new one', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-renewed-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
+    const use = (days: number): void => {
+      const words =
+        'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=fleet -days'
+      const out = ['-keyout', `${key}.new`, '-out', `${cert}.new`]
+      execFileSync('openssl', [...words.split(' '), `${days}`, ...out], { stdio: 'ignore' })
+      for (const path of [key, cert]) renameSync(`${path}.new`, path)
+    }
+    use(5)
+    const tls = ['--tls-cert', cert, '--tls-key', key, '--tls-ca', cert]
+    const server = await startServer(['--engine', 'sim', ...tls])
+    onTestFinished(async () => void (await server.stop()))
+    const warnings = async (): Promise<readonly string[]> => {
+      const reply = await fetch(`${server.url}/health`)
+      return ((await reply.json()) as { warnings: string[] }).warnings
+    }
+    expect(await warnings()).toEqual(
+      expect.arrayContaining([
+        expect.stringMatching(/^the certificate of --tls-cert \(.*\) expires in 4 days, on /),
+        expect.stringMatching(/^the certificate of --tls-ca /),
+      ]),
+    )
+    expect(server.printed()).toMatch(/"level":40.*the certificate of --tls-cert .* expires in 4/)
+    use(100)
+    await until('the warnings are gone', async () => (await warnings()).length === 0)
+    // The worker that replaces it has the new certificate from the start.
+    const [pid] = server.workerPids
+    process.kill(pid!, 'SIGKILL')
+    await until('it is replaced', () => server.printed().includes('was started again'))
+    await until('it is connected', async () => (await warnings()).length === 0)
+  })
+
+  it('a frontend with a foreign certificate gets that of the fleet - it connects without a restart', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-renewed-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const at = (name: string): string => join(folder, name)
+    const use = (name: 'fleet' | 'stranger', parts = ['.pem', '.key', '-ca.pem']): void => {
+      for (const part of parts) copyFileSync(fixture(`${name}${part}`), at(`own${part}`))
+    }
+    use('stranger')
+    const fleet = ['--discovery-dir', at('fleet')]
+    const own = [
+      '--tls-cert',
+      at('own.pem'),
+      '--tls-key',
+      at('own.key'),
+      '--tls-ca',
+      at('own-ca.pem'),
+    ]
+    const worker = await startBaton(['worker', '--engine', 'sim', ...fleet, ...TLS], /ready/)
+    onTestFinished(async () => {
+      worker.process.kill()
+      await worker.ended
+    })
+    const frontend = await startBaton(['frontend', '--port', '0', ...fleet, ...own], /http:/)
+    onTestFinished(async () => {
+      frontend.process.kill()
+      await frontend.ended
+    })
+    const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(frontend.printed()) ?? []
+    const ready = async (): Promise<number> => (await fetch(`${url}/ready`)).status
+    await until('the refusal', () => frontend.printed().includes('TLS handshake failed'))
+    expect(await ready()).toBe(503)
+    use('fleet', ['.pem'])
+    await until('the fault', () => frontend.printed().includes('the key does not belong'))
+    use('fleet')
+    await until('the worker is connected', async () => (await ready()) === 200)
   })
 })

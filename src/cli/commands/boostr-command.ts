@@ -21,7 +21,9 @@ import { loadBoostrModel } from './boostr-model.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from '../compose/version.ts'
+import { watchCertificates } from '../guard/watch-certificates.ts'
 import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
+import type { CertificateLog } from '../guard/renewed-pems.ts'
 import type { WireSecurity } from '../guard/wire-security.ts'
 
 const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
@@ -29,6 +31,14 @@ const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as con
 
 /** For answers that are still running when the router ends. */
 const HTTP_GRACE_MS = 1_000
+
+const CERTIFICATE_LOG: CertificateLog = {
+  info: (_, text) => console.log(text),
+  warn: (fields, text) => {
+    const { message } = fields as { readonly message?: string }
+    console.error(`baton: warning: ${text}${message === undefined ? '' : `: ${message}`}`)
+  },
+}
 
 interface Place {
   readonly rank: number
@@ -59,10 +69,14 @@ export async function runBoostr(
   const security = wireSecurity(serveConfig(options))
   const warning = role === 'router' ? null : openWireWarning(settings.listen.host, security)
   if (warning !== null) console.error(warning)
+  const endCertificates = watchCertificates([security.tls], CERTIFICATE_LOG, (_, text) => {
+    if (text !== null) console.error(`baton: warning: ${text}`)
+  })
   const signals = watchShutdownSignals({})
   const close = await START[role](settings, security)
   await signals.first
   await close()
+  endCertificates()
   console.log('ended')
   return 0
 }

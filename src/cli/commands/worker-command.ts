@@ -2,7 +2,7 @@
  * `baton worker`: one engine as a member of a fleet, in a process of its own.
  */
 import { BatonError } from '../../base/index.ts'
-import { exitCodeOf, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
+import { createLogger, exitCodeOf, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
 import type {
   HostedWorkerOptions,
   TracesOfWorkers,
@@ -19,6 +19,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import { parseHostAndPort } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
+import { watchCertificates } from '../guard/watch-certificates.ts'
 import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
 
 export async function runWorker(options: readonly ResolvedOption[]): Promise<number> {
@@ -31,8 +32,15 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   const given = isModeGiven ? config.mode : ((await modeOfSidecar(config)) ?? config.mode)
   const security = wireSecurity(config)
   const warning = openWireWarning(config.workerHost, security)
-  // For a worker with a parent process the parent prints the warning once for all workers.
-  if (warning !== null && process.send === undefined) console.error(warning)
+  // For a worker with a parent process the parent prints the warnings once for all workers.
+  const isAlone = process.send === undefined
+  if (warning !== null && isAlone) console.error(warning)
+  const log = createLogger(config.logLevel)
+  watchCertificates(
+    [security.tls],
+    log,
+    isAlone ? (_, text) => text !== null && log.warn(text) : undefined,
+  )
   const first = given === 'auto' ? 'decode' : given
   const created = await engineOrReport(config, first)
   if (created instanceof BatonError) return exitCodeOf(created)

@@ -42,7 +42,9 @@ import { SiblingAnswers } from '../peers/sibling-answers.ts'
 import type { OpenKeys } from '../guard/open-keys.ts'
 import type { OpenTraces } from './trace-settings.ts'
 import { HttpGuard } from '../guard/http-guard.ts'
-import { HttpTlsFiles } from '../guard/http-tls.ts'
+import { openHttpTls } from '../guard/http-tls.ts'
+import { watchCertificates } from '../guard/watch-certificates.ts'
+import { wireSecurity } from '../guard/wire-security.ts'
 import { consolePage } from './console-page.ts'
 import { BATON_VERSION } from './version.ts'
 import { WorkerPlanes } from './worker-planes.ts'
@@ -76,7 +78,8 @@ export class FrontendStack {
   readonly #guard: HttpGuard
   readonly #keys: OpenKeys | null
   readonly #state: StateStore | undefined
-  readonly #tls: HttpTlsFiles | null
+  readonly #tls: ReturnType<typeof openHttpTls>
+  #endCertificates: () => void = () => undefined
   readonly #connected = new ConnectedWorkers()
   readonly #discovery: Discovery
   readonly #logger: ReturnType<typeof createLogger>
@@ -126,7 +129,7 @@ export class FrontendStack {
     this.#keys = options.keys ?? null
     this.#state = openState(config)
     const batches = openBatches(config)
-    this.#tls = HttpTlsFiles.open(config)
+    this.#tls = openHttpTls(config)
     this.#traces = this.#openTraces(options.openTraces ?? null)
     this.#frontend = new Frontend({
       middleware: this.#guard.middleware,
@@ -189,7 +192,7 @@ export class FrontendStack {
       port,
       open: (head) => this.#open(head),
       sharesPort: this.#sharesPort,
-      ...(this.#tls === null ? {} : { tls: this.#tls.tls }),
+      ...(this.#tls === null ? {} : { tls: this.#tls.now }),
       onFault: this.#onFault,
       connectionsPerAddress: this.#config.connectionsPerAddress,
       onTooManyConnections: (address) =>
@@ -207,8 +210,17 @@ export class FrontendStack {
       onSlowReader: (reader) =>
         this.#logger.warn(reader, 'the client reads too slowly: its reply was cut off'),
     })
-    this.#tls?.watch((tls) => this.#http?.setTls(tls), this.#logger)
+    this.#endCertificates = this.#watchCertificates()
     return this.#http.port
+  }
+
+  #watchCertificates(): () => void {
+    this.#tls?.onChange(() => this.#tls && this.#http?.setTls(this.#tls.now))
+    const files = [wireSecurity(this.#config).tls, this.#tls]
+    return watchCertificates(files, this.#logger, (flag, text) => {
+      this.note(`certificate ${flag}`, text === null ? null : { kind: 'certificate-age', text })
+      if (text !== null) this.#logger.warn(text)
+    })
   }
 
   async watch(): Promise<void> {
@@ -326,7 +338,7 @@ export class FrontendStack {
     await this.#traces?.close()
     await this.#keys?.close()
     this.#state?.close()
-    this.#tls?.close()
+    this.#endCertificates()
     await this.planes.texts.close()
   }
 

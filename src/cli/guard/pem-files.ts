@@ -3,6 +3,7 @@
  * (`config.invalid`).
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
 import { BatonError, messageOf } from '../../base/index.ts'
 import { readSmallFile } from '../../os/index.ts'
 
@@ -24,16 +25,17 @@ export function readPemFile(
 
 /** Throws `config.invalid` for broken PEM content, and for a key that does not belong to the certificate. */
 export function checkedPair(
-  pem: { readonly cert: string; readonly key: string },
+  pem: { readonly cert: string; readonly key: string; readonly ca?: string },
   flags: { readonly cert: string; readonly key: string },
 ): void {
   const certificate = certificateOf(flags.cert, pem.cert)
   const privateKey = usable(flags.key, () => createPrivateKey(pem.key))
-  if (certificate.checkPrivateKey(privateKey)) return
-  throw new BatonError(
-    'config.invalid',
-    `${flags.key}: the key does not belong to the certificate of ${flags.cert}`,
-  )
+  if (!certificate.checkPrivateKey(privateKey)) {
+    const text = `${flags.key}: the key does not belong to the certificate of ${flags.cert}`
+    throw new BatonError('config.invalid', text)
+  }
+  // Reads the rest of the chain, too.
+  usable(flags.cert, () => createSecureContext(pem))
 }
 
 export function certificateOf(flag: string, pem: string): X509Certificate {

@@ -5,8 +5,8 @@
 import { BatonError } from '../../base/index.ts'
 import { isLoopback } from '../../os/index.ts'
 import type { WireTls } from '../../network/index.ts'
-import { certificateOf, checkedPair, readPemFile } from './pem-files.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
+import { WireTlsFiles } from './wire-tls-files.ts'
 
 export interface WireSecurity {
   readonly secret?: string
@@ -16,18 +16,15 @@ export interface WireSecurity {
 /** Throws `config.invalid` that names the option that is missing or whose file cannot be read. */
 export function wireSecurity(
   config: Pick<ServeConfig, 'wireSecret' | 'tlsCert' | 'tlsKey' | 'tlsCa'>,
-): WireSecurity {
+): WireSecurity & { readonly tls?: WireTlsFiles } {
   const { wireSecret, tlsCert, tlsKey, tlsCa } = config
   const secret = wireSecret === null ? {} : { secret: wireSecret }
   if (tlsCert === null && tlsKey === null && tlsCa === null) return secret
-  const tls = {
-    cert: pemOf('--tls-cert', tlsCert),
-    key: pemOf('--tls-key', tlsKey),
-    ca: pemOf('--tls-ca', tlsCa),
-  }
-  checkedPair(tls, { cert: '--tls-cert', key: '--tls-key' })
-  refuseExpired('--tls-cert', tls.cert)
-  refuseExpired('--tls-ca', tls.ca)
+  const tls = WireTlsFiles.open({
+    cert: pathOf('--tls-cert', tlsCert),
+    key: pathOf('--tls-key', tlsKey),
+    ca: pathOf('--tls-ca', tlsCa),
+  })
   return { ...secret, tls }
 }
 
@@ -43,18 +40,8 @@ export function openWireWarning(address: string, { secret, tls }: WireSecurity):
   )
 }
 
-/** Every other process would refuse it, and say so in its own log only. */
-function refuseExpired(flag: string, pem: string): void {
-  const { validTo } = certificateOf(flag, pem)
-  if (Date.parse(validTo) > Date.now()) return
-  const text = `${flag}: the certificate expired on ${validTo}: renew it, or correct the clock of this machine`
+function pathOf(flag: string, path: string | null): string {
+  if (path !== null) return path
+  const text = `${flag} is missing: TLS between processes needs --tls-cert, --tls-key and --tls-ca`
   throw new BatonError('config.invalid', text)
-}
-
-function pemOf(flag: string, path: string | null): string {
-  if (path === null) {
-    const text = `${flag} is missing: TLS between processes needs --tls-cert, --tls-key and --tls-ca`
-    throw new BatonError('config.invalid', text)
-  }
-  return readPemFile(flag, path)
 }

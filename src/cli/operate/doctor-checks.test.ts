@@ -125,6 +125,7 @@ describe('baton doctor, the fleet', () => {
   it.each([
     ['silent-worker', 'discovery', 'its way to discovery'],
     ['unanswered-address', 'discovery', 'name the cause'],
+    ['certificate-age', 'certificate', 'renew it in the same files'],
     ['upstream-away', 'upstreams', 'keeps trying'],
     ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
     ['worker-away', 'workers', 'keeps starting it'],

@@ -48,6 +48,8 @@ function noteFinding({ kind, text }: FleetNote): Finding {
       return warning('workers', text, 'remove the cause; `baton serve` keeps starting it')
     case 'frontend-away':
       return warning('frontend', text, 'remove the cause; its parent process keeps starting it')
+    case 'certificate-age':
+      return warning('certificate', text, 'renew it in the same files; every process reads its own')
     default:
       return warning('fleet', text, 'the logs of the frontend name the cause')
   }

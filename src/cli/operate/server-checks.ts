@@ -4,6 +4,7 @@
  */
 import { connect } from 'node:tls'
 import { keyHeaders } from '../commands/ask-server.ts'
+import { CERTIFICATE_DAYS_MIN } from '../guard/certificate-ages.ts'
 import { noServer } from '../commands/no-server.ts'
 import { replyText } from '../commands/reply-text.ts'
 import { isLoopback } from '../../os/index.ts'
@@ -12,7 +13,6 @@ import type { Finding } from './finding.ts'
 import { requestFindings } from './request-checks.ts'
 
 export const CLOCK_MS_MAX = 2_000
-const CERTIFICATE_DAYS_MIN = 14
 const DAY_MS = 86_400_000
 /** A server that takes longer for one of these requests is stuck or overloaded. */
 export const ANSWER_MS_MAX = 5_000

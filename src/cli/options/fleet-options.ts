@@ -31,7 +31,7 @@ export const FLEET_OPTIONS = [
     '<path>',
     text,
     null,
-    'PEM certificate of this process for TLS between the processes of the fleet; needs --tls-key and --tls-ca',
+    'PEM certificate of this process for TLS between the processes of the fleet; needs --tls-key and --tls-ca; the three files are reloaded when they change',
   ),
   spec('security', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
   spec(

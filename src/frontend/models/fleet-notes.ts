@@ -6,6 +6,7 @@ type FleetNoteKind =
   | 'forwarded-unchanged'
   | 'worker-away'
   | 'frontend-away'
+  | 'certificate-age'
 
 export interface FleetNote {
   /** What the advice depends on. */

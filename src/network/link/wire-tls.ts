@@ -13,13 +13,16 @@ import { whyUnusable } from './certificate-term.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import type { GateLimits } from './connection-gate.ts'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
+import type { SecureContextOptions } from 'node:tls'
 
-/** PEM texts. */
+/** PEM texts, which may be replaced while the process runs: read them for each connection. */
 export interface WireTls {
   readonly cert: string
   readonly key: string
   /** The certificate of the authority that has signed the certificates of all peers. */
   readonly ca: string
+  /** Calls back when they were replaced; returns a function that ends it. Absent: they stay the same. */
+  onChange?(listener: () => void): () => void
 }
 
 const HANDSHAKE_MS = 5_000
@@ -48,12 +51,14 @@ export function createWireServer(
   }
   const server = createTlsServer({
     ...options,
-    ...tls,
-    minVersion: TLS_OLDEST,
+    ...contextOf(tls),
     handshakeTimeout: HANDSHAKE_MS,
     requestCert: true,
     rejectUnauthorized: true,
   })
+  // Connections that exist keep theirs.
+  const endRenewal = tls.onChange?.(() => server.setSecureContext(contextOf(tls)))
+  server.on('close', () => endRenewal?.())
   server.on('connection', (socket: Socket) => gate.enter(socket))
   // Connections that have started TLS, known from the keylog event. A port probe without TLS is not reported.
   const begun = new WeakSet<Socket>()
@@ -63,6 +68,10 @@ export function createWireServer(
     else if (begun.has(socket)) onRefused(distrusted(socket.authorizationError, tls.cert, error))
   })
   return server.on('secureConnection', onConnection)
+}
+
+function contextOf({ cert, key, ca }: WireTls): SecureContextOptions {
+  return { cert, key, ca, minVersion: TLS_OLDEST }
 }
 
 /** The failure of a socket. When TLS is the cause, message and code say so; otherwise the code is `code`. */
@@ -134,10 +143,7 @@ export function dialWire(
   if (tls !== undefined) {
     // TLS has a read buffer of its own; the connection uses 'data' events then.
     const checkServerIdentity = (): undefined => undefined
-    return connectTls(
-      { ...options, ...tls, minVersion: TLS_OLDEST, checkServerIdentity },
-      onConnected,
-    )
+    return connectTls({ ...options, ...contextOf(tls), checkServerIdentity }, onConnected)
   }
   if (reader === undefined) return connect(options, onConnected)
   const onread = {
