@@ -2,7 +2,8 @@
  * Publishes load reports to routers: one for every engine step that changed the load.
  *
  * Reports are not throttled: a report is sent in the same write as the tokens of its step, and of several steps in
- * one turn of the event loop only the newest is sent. A step without change costs one comparison.
+ * one turn of the event loop only the newest is sent. A step without change costs one comparison; a load that stays the
+ * same is reported again from time to time.
  *
  * Routers believe the last report until the next one. An engine that reports in its steps takes no more of them when
  * its requests have been cancelled, so its last report may name requests that are gone, and routers would send none for
@@ -14,6 +15,8 @@ import type { LoadReport } from '../kv/index.ts'
 
 /** More than the usual step of an engine, and than the interval at which the load of a server is asked for. */
 const SILENT_MS = 2000
+/** An unchanged load is reported again after this time, as long as the engine repeats it: routers ignore old reports. */
+const RENEW_MS = 2000
 
 interface LoadPublisherOptions {
   readonly clock: Clock
@@ -25,6 +28,7 @@ interface LoadPublisherOptions {
 interface RankReport {
   /** What routers were told, which may be corrected; and what the engine has last reported, and when. */
   sent: LoadReport
+  sentMs: number
   reported: LoadReport
   reportedMs: number
 }
@@ -44,15 +48,21 @@ export class LoadPublisher {
     const reportedMs = this.#options.clock.nowMs()
     const rank = this.#ranks.get(report.dpRank)
     if (rank === undefined) {
-      this.#ranks.set(report.dpRank, { sent: report, reported: report, reportedMs })
+      this.#ranks.set(report.dpRank, {
+        sent: report,
+        sentMs: reportedMs,
+        reported: report,
+        reportedMs,
+      })
       this.#send(report)
       return true
     }
     const { sent, reported } = rank
     rank.reported = report
     rank.reportedMs = reportedMs
-    if (isSameLoad(report, sent)) return false
+    if (isSameLoad(report, sent) && !isDue(report, reportedMs - rank.sentMs)) return false
     rank.sent = report
+    rank.sentMs = reportedMs
     this.#send(report)
     return hasWorked(report, reported)
   }
@@ -96,7 +106,8 @@ export class LoadPublisher {
   #correct(): void {
     this.#check = null
     const { clock, emit, mostOn } = this.#options
-    const silentSinceMs = clock.nowMs() - SILENT_MS
+    const nowMs = clock.nowMs()
+    const silentSinceMs = nowMs - SILENT_MS
     let againMs = Infinity
     for (const rank of this.#ranks.values()) {
       if (!this.#isTooMuch(rank.sent)) continue
@@ -105,10 +116,16 @@ export class LoadPublisher {
         continue
       }
       rank.sent = withAtMost(rank.sent, mostOn(rank.sent.dpRank))
+      rank.sentMs = nowMs
       emit(rank.sent)
     }
     if (againMs !== Infinity) this.#checkAfter(againMs)
   }
+}
+
+/** An idle rank keeps no request away. */
+function isDue({ runningRequests, queuedRequests }: LoadReport, sentAgoMs: number): boolean {
+  return sentAgoMs >= RENEW_MS && runningRequests + queuedRequests > 0
 }
 
 function withAtMost(report: LoadReport, requests: number): LoadReport {
