@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -27,6 +27,9 @@ const tls = (name: string): string =>
   fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
 const BROKEN = file('broken.pem', '-----BEGIN CERTIFICATE-----\nabc\n')
 const PLAIN = file('plain.txt', 'no PEM')
+/** Nobody writes to it. */
+const PIPE = join(folder, 'pipe')
+if (process.platform !== 'win32') execFileSync('mkfifo', [PIPE])
 const serve = ['serve', '--engine', 'sim', '--port', '0']
 const tlsArgs = (cert: string, key: string, ca: string): string[] => [
   ...serve,
@@ -77,13 +80,25 @@ describe('environment errors', () => {
       `--http-tls-cert: EFBIG: ${ENDLESS}`,
     ],
     [tlsArgs('/dev/zero', tls('fleet.key'), tls('fleet-ca.pem')), `--tls-cert: EFBIG: ${ENDLESS}`],
+    [['serve', '--engine', '/dev/zero', '--port', '0'], '--engine /dev/zero: is not a file'],
+    [['worker', '--engine', PIPE], `--engine ${PIPE}: is not a file`],
+    [[...serve, '--scorer', PIPE], `--scorer ${PIPE}: is not a file`],
+    [[...serve, '--filter', PIPE], `--filter ${PIPE}: is not a file`],
+    [[...serve, '--picker', '/dev/zero'], '--picker /dev/zero: is not a file'],
+    [
+      ['frontend', '--port', '0', '--discovery-dir', folder, '--scorer', PIPE],
+      `--scorer ${PIPE}: is not a file`,
+    ],
     [['replay', '/dev/zero'], 'trace /dev/zero: not readable: it has more than 1073741824 bytes'],
-  ])('%j - an endless file or a folder is refused in a sentence', async (args, sentence) => {
-    const { exitCode, printed } = await runBaton(args)
-    expect(printed).toContain(sentence)
-    expect(printed.trimEnd().split('\n')).toHaveLength(1)
-    expect(exitCode).toBe(2)
-  })
+  ])(
+    '%j - an endless file, a pipe or a folder is refused in a sentence',
+    async (args, sentence) => {
+      const { exitCode, printed } = await runBaton(args)
+      expect(printed).toContain(sentence)
+      expect(printed.trimEnd().split('\n')).toHaveLength(1)
+      expect(exitCode).toBe(2)
+    },
+  )
 
   it.each([
     ['cannot be created', '/proc/baton/files', 'ENOENT'],

@@ -40,7 +40,12 @@ describe('baton boostr', () => {
       { ...COMMON, prefillWorkers: ['1=a:1'], decodeWorkers: ['1=a:1'] },
       /rank 1 has more than one role/,
     ],
-    ['a module that is not there', 'decode', { ...WORKER, module: 'no.mjs' }, /--module: /],
+    [
+      'a module that is not there',
+      'decode',
+      { ...WORKER, module: 'no.mjs' },
+      /--module no.mjs: the file does not exist/,
+    ],
   ])('%s - is refused by name', async (_name, role, flags, message) => {
     await expect(runBoostr(role, { ...flags }, OPTIONS)).rejects.toMatchObject({
       code: 'config.invalid',

@@ -5,12 +5,10 @@
  * `DecodeStepFunction`) for the decode role. The toy's next token depends on all tokens before it, and its KV
  * is those tokens, so any fault of a KV transfer changes the answer.
  */
-import { resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
-
 import { BatonError } from '../../base/index.ts'
 import { TOKEN_EOS } from '../../boostr/index.ts'
 import type { DecodeStepFunction, PrefillFunction } from '../../boostr/index.ts'
+import { importUserModule } from '../options/user-module.ts'
 
 interface BoostrModel {
   readonly prefill: PrefillFunction
@@ -50,14 +48,8 @@ export async function loadBoostrModel<Name extends keyof BoostrModel>(
   name: Name,
 ): Promise<BoostrModel[Name]> {
   if (path === null) return TOY_MODEL[name]
-  let exported: Readonly<Record<string, unknown>>
-  try {
-    exported = (await import(pathToFileURL(resolve(path)).href)) as typeof exported
-  } catch (error) {
-    const { message } = BatonError.from(error)
-    throw new BatonError('config.invalid', `--module: ${message}`, { cause: error })
-  }
+  const exported = await importUserModule(path, `--module ${path}`)
   const found = exported[name]
   if (typeof found === 'function') return found as BoostrModel[Name]
-  throw new BatonError('config.invalid', `--module: ${path} exports no function ${name}`)
+  throw new BatonError('config.invalid', `--module ${path}: exports no function ${name}`)
 }

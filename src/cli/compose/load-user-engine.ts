@@ -5,9 +5,7 @@
  * whose constructor takes the options. It receives `UserEngineOptions`. The result is checked before anything
  * else is started.
  */
-import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { BatonError } from '../../base/index.ts'
 import type { Engine, UserEngineOptions } from '../../engine/index.ts'
 import { createLogger } from '../../host/index.ts'
@@ -16,6 +14,7 @@ import type { DisaggregationMode, EngineConfig } from '../../request/index.ts'
 import { surviveStrayErrors } from '../guard/stray-errors.ts'
 import { firstLineOf } from '../options/first-line.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
+import { importUserModule } from '../options/user-module.ts'
 
 const METHODS = ['start', 'generate', 'cleanup'] as const satisfies readonly (keyof Engine)[]
 
@@ -71,14 +70,7 @@ export function describedBy(config: ServeConfig): (engine: EngineConfig) => Engi
 type Factory = (options: UserEngineOptions) => Engine | Promise<Engine>
 
 async function factoryOf(written: string): Promise<Factory> {
-  const path = resolve(written)
-  if (!existsSync(path)) throw wrong(written, 'the file does not exist')
-  let loaded: Readonly<Record<string, unknown>>
-  try {
-    loaded = (await import(pathToFileURL(path).href)) as typeof loaded
-  } catch (thrown) {
-    throw wrong(written, `it cannot be loaded: ${firstLineOf(thrown)}`, thrown)
-  }
+  const loaded = await importUserModule(written, `--engine ${written}`)
   const exported = Object.values(loaded)
   const made = loaded['default'] ?? (exported.length === 1 ? exported[0] : undefined)
   if (typeof made !== 'function') {

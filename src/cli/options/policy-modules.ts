@@ -3,14 +3,12 @@
  * default export. They are loaded and tried on made-up workers when the process starts, so that a mistake stops
  * the start with one line instead of failing every request.
  */
-import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import { BatonError, seededRandom, workerIdOf } from '../../base/index.ts'
 import { completeRouterConfig, KvRouter } from '../../router/index.ts'
 import type { Filter, Picker, RouterOptions, Scorer } from '../../router/index.ts'
 import { firstLineOf } from './first-line.ts'
 import type { ResolvedOption } from './resolve-config.ts'
+import { importUserModule } from './user-module.ts'
 
 type PolicyOptions = Pick<RouterOptions, 'scorers' | 'filters' | 'picker'>
 
@@ -72,15 +70,7 @@ async function exportsOf(
 }
 
 async function defaultExport(file: string, from: string): Promise<unknown> {
-  const path = resolve(file)
-  if (!existsSync(path)) throw new BatonError('config.invalid', `${from}: the file does not exist`)
-  let module: Record<string, unknown>
-  try {
-    module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
-  } catch (error) {
-    const reason = firstLineOf(error)
-    throw new BatonError('config.invalid', `${from}: cannot be loaded: ${reason}`, { cause: error })
-  }
+  const module = await importUserModule(file, from)
   if (module['default'] === undefined) {
     throw new BatonError('config.invalid', `${from}: has no default export`)
   }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   copyFile,
   mkdir,
@@ -118,4 +119,19 @@ describe('loadModelText', () => {
     await truncate(target, 30_000)
     return target
   }
+
+  it.skipIf(process.platform === 'win32')(
+    'pipes without a writer in the folder - one that is needed is refused, others are ignored',
+    async () => {
+      const named = (name: string): string => path.join(folder, name)
+      await copyFile(`${MODEL}tokenizer.json`, named('tokenizer.json'))
+      execFileSync('mkfifo', [named('a.gguf'), named('config.json')])
+      await expect(loadModelText(folder)).rejects.toMatchObject({
+        code: 'model.load_failed',
+        message: `cannot read ${named('config.json')}: it is not a file`,
+      })
+      await rm(named('config.json'))
+      expect((await loadModelText(folder)).ggufPath).toBeNull()
+    },
+  )
 })

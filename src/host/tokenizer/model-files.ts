@@ -64,8 +64,9 @@ async function smallestGguf(folder: string, names: readonly string[]): Promise<s
   for (const name of names) {
     if (!name.toLowerCase().endsWith('.gguf')) continue
     const filePath = path.join(folder, name)
-    const { size: bytes } = await stat(filePath)
-    if (best === null || bytes < best.bytes) best = { filePath, bytes }
+    const entry = await stat(filePath)
+    if (!entry.isFile()) continue
+    if (best === null || entry.size < best.bytes) best = { filePath, bytes: entry.size }
   }
   return best?.filePath ?? null
 }
@@ -158,12 +159,15 @@ async function readJson(folder: string, name: string): Promise<unknown> {
 
 /** Null: the file does not exist. */
 async function readText(folder: string, name: string): Promise<string | null> {
+  const file = path.join(folder, name)
   try {
-    return await readFile(path.join(folder, name), 'utf8')
+    // A pipe or a device might never end.
+    if ((await stat(file)).isFile()) return await readFile(file, 'utf8')
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw failure(`cannot read ${path.join(folder, name)}`, thrown)
+    throw failure(`cannot read ${file}`, thrown)
   }
+  throw failure(`cannot read ${file}: it is not a file`)
 }
 
 /** `general.name`, converted to a name that can be used in requests. */

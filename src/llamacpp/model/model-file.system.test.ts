@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
   mkdtempSync,
@@ -77,6 +78,12 @@ describe('inspectModelFile', () => {
   it('a missing file and a folder - one clear line', () => {
     expect(complaint(join(folder, 'none.gguf'))).toContain('cannot be opened')
     expect(complaint(folder)).toContain('is not a file')
+  })
+
+  it.skipIf(process.platform === 'win32')('a pipe without a writer - one clear line', () => {
+    const pipe = join(folder, 'pipe.gguf')
+    execFileSync('mkfifo', [pipe])
+    expect(complaint(pipe)).toContain('is not a file')
   })
 
   it('a truncated file - is refused before llama.cpp reads it', () => {

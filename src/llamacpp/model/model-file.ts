@@ -5,7 +5,7 @@
  * the model. Reads only the header, and a sample of the tensors.
  */
 import { createHash } from 'node:crypto'
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 import { BatonError } from '../../base/index.ts'
 import { readGgufHeader } from '../../text/index.ts'
 import type { GgufHeader } from '../../text/index.ts'
@@ -39,7 +39,8 @@ const SAMPLE_BYTES = 64 * 1024
 export function inspectModelFile(path: string): ModelFile {
   let file: number
   try {
-    file = openSync(path, 'r')
+    // Without O_NONBLOCK, opening a pipe waits for its writer. Windows has neither: `undefined` counts as 0.
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (cause) {
     throw broken(path, `cannot be opened (${String((cause as Error).message)})`, cause)
   }
