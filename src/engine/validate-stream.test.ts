@@ -165,3 +165,22 @@ describe('validateStream - violations by rule', () => {
     expect(check(tokenChunk(1), true)).toBeNull()
   })
 })
+
+describe('validateStream - limits', () => {
+  it('empty items in a row - 10,000 and one per token of the prompt may come, no more', async () => {
+    const most = Array<Chunk>(10_003).fill({ tokenIds: [] })
+    const valid = [...most, tokenChunk(5), ...most, tokenChunk(6), finishChunk('length')]
+    expect((await outcomeOf(valid)).error).toBeUndefined()
+    const { error } = await outcomeOf([...most, { tokenIds: [] }, tokenChunk(5), end])
+    expect(brokenStreamRule(error)).toBe('items-empty')
+  })
+
+  it('text - 1,024 characters per token of `max_tokens` may come, no more', async () => {
+    const [half, rest] = [textChunk('x'.repeat(1_024)), textChunk('x'.repeat(2 * 1_024))]
+    expect((await outcomeOf([half, rest])).error).toMatchObject({
+      code: 'backend.stream_incomplete',
+    })
+    const { error } = await outcomeOf([half, rest, textChunk('x')])
+    expect(brokenStreamRule(error)).toBe('text-over-max')
+  })
+})

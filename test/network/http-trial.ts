@@ -20,6 +20,8 @@ export async function serve(
     unsentBytesMax?: number
     refusedBodyMs?: number
     early?: HttpReply
+    /** The server's own limits of unsent bytes. */
+    hasDefaultStreamLimits?: boolean
   } = {},
 ): Promise<ServerTrial> {
   const faults: unknown[] = []
@@ -36,7 +38,9 @@ export async function serve(
       refuse: ({ code, row }) => ({ status: row.httpStatus, headers: {}, body: code }),
     }),
     onFault: (error) => faults.push(error),
-    streamLimits: { bufferedBytesMax, unsentBytesMax },
+    ...(limits.hasDefaultStreamLimits === true
+      ? {}
+      : { streamLimits: { bufferedBytesMax, unsentBytesMax } }),
     onSlowReader: (reader) => slowReaders.push(reader),
     ...(refusedBodyMs === undefined ? {} : { refusedBodyMs }),
   })

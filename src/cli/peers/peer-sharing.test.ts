@@ -45,6 +45,18 @@ it('invalid peer messages - are ignored and reported once, on every topic', () =
   expect(frontend.registry.families.map(({ name }) => name)).toEqual(['storyteller'])
 })
 
+it('an invalid peer message every second - is reported once a minute', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { bad, hear } = start()
+  const reports = Array.from({ length: 122 }, () => {
+    hear('admin', { kind: 'parked', card: { workerId: 5 } })
+    vi.advanceTimersByTime(1_000)
+    return bad.length
+  })
+  expect([0, 59, 60, 119, 120].map((second) => reports[second])).toEqual([1, 1, 2, 2, 3])
+})
+
 it('a message that arrives over two channels - is applied once', () => {
   const { frontend, hear } = start()
   const { router, name, version } = frontend.registry.models[0]!

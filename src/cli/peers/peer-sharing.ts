@@ -21,7 +21,7 @@ const TELL_ALL_EVERY_MS = 1_000
 /** Another frontend counts as present for this long after its last message. Without one, a probe is sent this often. */
 const HEARD_MS = 60_000
 const PROBE_EVERY_MS = 5_000
-/** An invalid message is reported at most once in this time, per topic. */
+/** An invalid message is reported at most once in this time, whatever its topic. */
 const REPORT_EVERY_MS = 60_000
 
 /** Called for a message from another frontend that is not valid. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { workerIdOf } from '../../base/index.ts'
+import { ERROR_CODES, workerIdOf } from '../../base/index.ts'
+import type { ErrorCode } from '../../base/index.ts'
 import { ScriptedFrontend, storyteller } from '../../../test/frontend/scripted-frontend.ts'
 
 const A = workerIdOf(1)
@@ -33,6 +34,22 @@ describe('migration', () => {
     ])
     expect(it_.ends[0]?.promptTokens).toBe(first?.tokenIds.length)
   })
+
+  it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
+    '%s in mid-stream - continues on another worker exactly when the table says so',
+    async (code) => {
+      const it_ = new ScriptedFrontend({
+        script: (run, nth) => {
+          if (nth === 0) run.routed(A).says('Once upon').fails(code)
+          else run.routed(B).says(' a time').ends('length')
+        },
+      })
+      const reply = await it_.chat({ stream: true, max_tokens: 20 })
+      const continues = ERROR_CODES[code].migratable
+      expect(it_.runs).toHaveLength(continues ? 2 : 1)
+      if (continues) expect(reply.text()).toBe('Once upon a time')
+    },
+  )
 
   it('log-probabilities of the prompt - are those of the prompt only, and are not requested again', async () => {
     const scores = (tokenIds: Uint32Array) => ({

@@ -184,6 +184,32 @@ describe('streams of the http server', () => {
     socket.destroy()
   })
 
+  it('stream - without a limit of its own, a client is disconnected at 4 MiB', async () => {
+    const pieceBytes = 65_536
+    const trial = await serve(
+      async ({ signal }) =>
+        streamOf((writer) => {
+          const tick = (): void => {
+            if (signal.aborted) return
+            writer.write('x'.repeat(pieceBytes), true)
+            setImmediate(tick)
+          }
+          tick()
+        }),
+      { hasDefaultStreamLimits: true },
+    )
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.on('error', () => socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    socket.pause()
+    await expect.poll(() => trial.slowReaders.length).toBe(1)
+    const [reader] = trial.slowReaders
+    expect(reader).toMatchObject({ limit: 'bufferedBytesMax', limitBytes: 4_194_304 })
+    expect(reader?.unsentBytes).toBeGreaterThan(4_194_304)
+    expect(reader?.unsentBytes).toBeLessThan(4_194_304 + 3 * pieceBytes)
+    socket.destroy()
+  })
+
   it('more than the limit at once - a client that reads gets it', async () => {
     const long = 'x'.repeat(3_000_000)
     const trial = await serve(

@@ -1,5 +1,8 @@
 /** A foreign or older worker that sends what no engine may send: its request ends, and no other. */
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import { workerIdOf } from '../../base/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
 import type { Chunk } from '../../request/index.ts'
 import { CollectingSink, WORKER, planeRequest } from '../../testing/request-plane-kit.ts'
@@ -76,6 +79,66 @@ describe('TcpRequestPlane - a foreign worker', () => {
     embeds.chunk(finishChunk('stop', { embedding: Float32Array.of(1), usage: usageOf(1, 0) }))
     expect(await Promise.all([sink.ended, vectors.ended])).toEqual(['eos', 'stop'])
   })
+})
+
+/** Passes everything on between a frontend and a worker, and can say something to the frontend in the worker's name. */
+async function interloper(workerPort: number) {
+  const sockets = new Set<Socket>()
+  const proxy = createServer((near) => {
+    const far = connect(workerPort, '127.0.0.1')
+    near.pipe(far).pipe(near)
+    for (const socket of [near, far]) sockets.add(socket.on('error', () => socket.destroy()))
+    frontends.push(near)
+  })
+  const frontends: Socket[] = []
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  cleanups.push(async () => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
+  const say = (bytes: Uint8Array): void => void frontends[0]?.write(bytes)
+  return { port: (proxy.address() as AddressInfo).port, say }
+}
+
+describe('TcpRequestPlane - a worker that violates the protocol', () => {
+  it.each([true, false])(
+    'its connection is closed, its streams may continue elsewhere, no others end (checksums: %s)',
+    async (checksums) => {
+      const other = workerIdOf(8)
+      const workers = new Map([WORKER, other].map((id) => [id, new ForeignWorker()]))
+      const lost: string[] = []
+      const plane = new TcpRequestPlane({ checksums, onDisconnected: (id) => void lost.push(id) })
+      cleanups.push(() => plane.close())
+      let say: (bytes: Uint8Array) => void = () => undefined
+      for (const [workerId, handler] of workers) {
+        const server = await TcpWorkerServer.listen({ handler })
+        cleanups.push(() => server.close())
+        const between = workerId === WORKER ? await interloper(server.port) : server
+        if ('say' in between) ({ say } = between)
+        plane.workerJoined({ workerId, host: '127.0.0.1', port: between.port })
+      }
+      const sinks = [new CollectingSink(), new CollectingSink(), new CollectingSink()] as const
+      const [first, second, innocent] = sinks
+      plane.send(WORKER, planeRequest('a', [1]), first)
+      plane.send(WORKER, planeRequest('b', [1]), second)
+      plane.send(other, planeRequest('c', [1]), innocent)
+      const replyOf = (id: string): ReplyPort | undefined =>
+        [...workers.values()].flatMap(({ replies }) => replies.get(id) ?? [])[0]
+      await until('all are served', () => ['a', 'b', 'c'].every((id) => replyOf(id)))
+      replyOf('a')?.token(5)
+      await until('its token', () => first.tokens.length === 1)
+      // Neither a frame nor a record has this length.
+      say(new Uint8Array(64).fill(0xff))
+      for (const sink of [first, second]) {
+        expect(await sink.ended).toBe('transport.protocol')
+        expect(sink.errors.map(({ row }) => row.migratable)).toEqual([true])
+        expect(sink.callsAfterEnd).toBe(0)
+      }
+      await until('its connection is closed', () => lost.length > 0)
+      replyOf('c')?.chunk(finishChunk('stop'))
+      expect([await innocent.ended, lost]).toEqual(['stop', [WORKER]])
+    },
+  )
 })
 
 /** Throws when it is told the end. */

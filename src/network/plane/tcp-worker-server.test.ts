@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import {
   BareFrontend,
   afterTest,
@@ -197,6 +197,22 @@ describe('worker server over TCP', () => {
     expect(gone[0]).toMatch(/nothing received/)
     expect(bare.frames.some(({ tag }) => tag === TAG.PING)).toBe(true)
     expect(healthy.isConnected(WORKER)).toBe(true)
+  })
+
+  it('a silent peer - is asked every 5 s, kept for 20 s, and then disconnected', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const gone: BatonError[] = []
+    const server = await listen({ onPeerGone: (reason) => gone.push(reason) })
+    const bare = new BareFrontend(server)
+    await until('ready', () => bare.isReady && server.connectionCount === 1)
+    vi.advanceTimersByTime(20_000)
+    expect(gone).toEqual([])
+    const isPing = ({ tag }: { tag: number }): boolean => tag === TAG.PING
+    await until('the questions', () => bare.frames.filter(isPing).length === 4)
+    vi.advanceTimersByTime(1_000)
+    expect(gone).toMatchObject([{ code: 'transport.disconnected', data: { silenceMs: 20_000 } }])
+    await until('closed', () => bare.isClosed)
   })
 
   it('a broken frame - closes the connection with a named reason', async () => {

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { readBoundedBytes, readSmallFile } from './read-small-file.ts'
 
 function folder(): string {
@@ -60,4 +60,14 @@ describe('readSmallFile', () => {
       )
     },
   )
+
+  it.skipIf(process.platform === 'win32')('a silent pipe - is waited for 10 s', () => {
+    const clock = vi.spyOn(performance, 'now')
+    onTestFinished(() => clock.mockRestore())
+    let reads = 0
+    // The clock of each read: before the first one, at the limit, above it.
+    clock.mockImplementation(() => [0, 10_000, 10_001][reads++] ?? Infinity)
+    expect(() => readSmallFile(pipe())).toThrow('nothing was written for 10 s')
+    expect(reads).toBe(3)
+  })
 })
