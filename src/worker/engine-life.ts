@@ -5,10 +5,10 @@
  * Makes sure that none of the three can hang the worker, and that the configuration reported by the engine is
  * plausible.
  */
-import { BatonError, withDeadline } from '../base/index.ts'
+import { BatonError, isBatonError, safeText, withDeadline } from '../base/index.ts'
 import type { Clock, WorkerId } from '../base/index.ts'
 import { engineConfigFault } from '../engine/index.ts'
-import type { Engine } from '../engine/index.ts'
+import type { Engine, EngineObserver } from '../engine/index.ts'
 import type { EngineConfig } from '../request/index.ts'
 
 interface EngineLifeOptions {
@@ -31,11 +31,11 @@ export class EngineLife {
 
   /** Rejects if the engine does, if it takes too long or is abandoned, and if its configuration is implausible. */
   async start(workerId: WorkerId): Promise<EngineConfig> {
-    const { engine, clock, startTimeoutMs } = this.#options
+    const { clock, startTimeoutMs } = this.#options
     const started = await withDeadline(
       clock,
       startTimeoutMs,
-      Promise.resolve(engine.start(workerId)),
+      this.#started(workerId),
       this.#abandoned.signal,
     )
     if (started.kind === 'cancelled') {
@@ -47,6 +47,22 @@ export class EngineLife {
     }
     refuseFalse(started.value)
     return this.#options.describe?.(started.value) ?? started.value
+  }
+
+  async #started(workerId: WorkerId): Promise<EngineConfig> {
+    try {
+      return await this.#options.engine.start(workerId)
+    } catch (thrown) {
+      throw engineFailure('start', thrown)
+    }
+  }
+
+  observe(observer: EngineObserver): void {
+    try {
+      this.#options.engine.observe?.(observer)
+    } catch (thrown) {
+      throw engineFailure('observe', thrown)
+    }
   }
 
   /** Stops waiting for a start in progress. */
@@ -85,6 +101,23 @@ export class EngineLife {
       this.#options.onFault(thrown)
     }
   }
+}
+
+/**
+ * What a call of the engine during the start threw. The process may end with this message alone, so that it names the
+ * call; a typed error says enough.
+ */
+export function engineFailure(call: keyof Engine, thrown: unknown): BatonError {
+  const error = BatonError.from(thrown, 'backend.unknown')
+  if (isBatonError(thrown)) return error
+  const what = error.message === '' ? `${nameOf(thrown)} without a message` : error.message
+  return new BatonError('backend.unknown', `the engine's ${call}() threw: ${what}`, {
+    cause: thrown,
+  })
+}
+
+function nameOf(thrown: unknown): string {
+  return thrown instanceof Error ? safeText(thrown.name) : 'a text'
 }
 
 function refuseFalse(config: EngineConfig): void {

@@ -4,10 +4,12 @@
  */
 import type { BatonError } from '../base/index.ts'
 import { assert } from '../base/index.ts'
-import type { EngineConfig, WorkerCard } from '../request/index.ts'
+import type { Engine } from '../engine/index.ts'
+import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
 import { AdminDrain } from './admin-drain.ts'
 import type { Admission } from './admission.ts'
 import { Canary } from './canary.ts'
+import { engineFailure } from './engine-life.ts'
 import { Membership } from './membership.ts'
 import { workerCardOf } from './worker-card.ts'
 import { WorkerControls } from './worker-controls.ts'
@@ -52,7 +54,7 @@ export function createStanding(options: ServingStateOptions): ServingState {
 function createCanary({ worker, admission, onCanary }: ServingStateOptions): Canary | null {
   const { clock, engine } = worker
   const limits = limitsOf(worker)
-  const request = worker.canary === undefined ? engine.healthCheckPayload?.() : worker.canary
+  const request = worker.canary === undefined ? probeOf(engine) : worker.canary
   if (request === undefined || request === null) return null
   return new Canary({
     clock,
@@ -63,4 +65,12 @@ function createCanary({ worker, admission, onCanary }: ServingStateOptions): Can
     isBusy: () => admission.inFlight > 0,
     onResult: onCanary,
   })
+}
+
+function probeOf(engine: Engine): GenerateRequest | null | undefined {
+  try {
+    return engine.healthCheckPayload?.()
+  } catch (thrown) {
+    throw engineFailure('healthCheckPayload', thrown)
+  }
 }

@@ -30,7 +30,7 @@ export interface WorkerOptions {
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
   /** Probe request instead of the engine's own; null: no probe. */
-  readonly canary?: GenerateRequest | null
+  readonly canary?: GenerateRequest | null | undefined
 }
 
 export interface WorkerLimits {

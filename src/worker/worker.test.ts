@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { requestOf, Scene } from '../../test/worker/worker-scene.ts'
 import { BatonError, sleep } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
 import type { SimEngine, SimFault } from '../simengine/index.ts'
 
 const hangAt = (atToken: number): SimFault => ({ kind: 'hang', atToken })
@@ -55,6 +56,34 @@ describe('Worker - startup', () => {
     await expect(scene.start()).rejects.toMatchObject({ code: 'request.conflict' })
     expect(scene.calls.at(-1)).toBe('cleanup')
     expect(scene.serve(requestOf('a')).reply.failure?.code).toBe('backend.worker_draining')
+  })
+
+  it.each<[keyof Engine, unknown, string]>([
+    ['start', null, "the engine's start() threw: null"],
+    ['observe', null, "the engine's observe() threw: null"],
+    ['observe', new Error('no device 3'), "the engine's observe() threw: no device 3"],
+    ['observe', new RangeError(''), "the engine's observe() threw: RangeError without a message"],
+    ['healthCheckPayload', undefined, "the engine's healthCheckPayload() threw: undefined"],
+  ])('%s throws (%#) - the error names the call', async (call, thrown, message) => {
+    const scene = new Scene({}, { canary: undefined })
+    const fails = (): never => {
+      throw thrown
+    }
+    Object.assign(scene.engine, { [call]: fails })
+    await expect(scene.start()).rejects.toMatchObject({ code: 'backend.unknown', message })
+    expect(scene.worker.state).toBe('start-failed')
+    expect(scene.calls.at(-1)).toBe('cleanup')
+  })
+
+  it('a typed error of observe - is passed on unchanged', async () => {
+    const scene = new Scene()
+    const error = new BatonError('config.invalid', 'no such device')
+    Object.assign(scene.engine, {
+      observe: () => {
+        throw error
+      },
+    })
+    await expect(scene.start()).rejects.toBe(error)
   })
 
   it('stop before start - cleans up nothing, because nothing was started', async () => {

@@ -232,7 +232,7 @@ export class Worker implements WorkerHandler {
       const config = await this.#engine.start(this.workerId)
       this.#refuseWhenStopping()
       const withKvEvents = publishesKvEvents(this.#options, config)
-      this.#options.engine.observe?.(this.#reports.observer(config, withKvEvents))
+      this.#engine.observe(this.#reports.observer(config, withKvEvents))
       const address = await ports.open(config)
       this.#reports.connect(address.uplink)
       this.#handOff.connect(address.kv ?? {})

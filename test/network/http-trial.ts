@@ -2,6 +2,7 @@
 import { connect } from 'node:net'
 import { onTestFinished } from 'vitest'
 import type { HttpReply, HttpRequest, StreamWriter } from '../../src/frontend/index.ts'
+import type { HttpTls } from '../../src/network/http/http-listener.ts'
 import { HttpServer } from '../../src/network/http/http-server.ts'
 import type { SlowReader } from '../../src/network/http/unsent-bytes.ts'
 
@@ -20,6 +21,7 @@ export async function serve(
     unsentBytesMax?: number
     refusedBodyMs?: number
     early?: HttpReply
+    tls?: HttpTls
     /** The server's own limits of unsent bytes. */
     hasDefaultStreamLimits?: boolean
   } = {},
@@ -43,6 +45,7 @@ export async function serve(
       : { streamLimits: { bufferedBytesMax, unsentBytesMax } }),
     onSlowReader: (reader) => slowReaders.push(reader),
     ...(refusedBodyMs === undefined ? {} : { refusedBodyMs }),
+    ...(limits.tls === undefined ? {} : { tls: limits.tls }),
   })
   onTestFinished(() => server.close(0).then(() => undefined))
   return { server, faults, slowReaders }

@@ -1,10 +1,15 @@
 /** Requests that the HTTP parser refuses, and bodies that are refused by their length: the client reads why. */
+import { readFileSync } from 'node:fs'
+import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { rawExchange, serve, text, url } from '../../../test/network/http-trial.ts'
 import { until } from '../../../test/until.ts'
 
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+const TLS = { cert: pem('fleet.pem'), key: pem('fleet.key') }
 const HOUR_MS = 3_600_000
 const chunked = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n'
 
@@ -72,6 +77,54 @@ describe('requests that are not valid HTTP', () => {
     socket.write('hello\r\n\r\n')
     await until('the connection is closed', () => seen.isClosed)
     expect(seen.answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+  })
+})
+
+describe('CONNECT', () => {
+  const CONNECT = 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n'
+
+  it('is refused with a body, and the connection ends', async () => {
+    const trial = await serve(async () => text('ok'))
+    const answer = await rawExchange(trial.server.port, CONNECT)
+    expect(answer).toMatch(/^HTTP\/1.1 501 Not Implemented\r\n/)
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i)
+    expect(answer).toMatch(/\r\n\r\nruntime.not_implemented$/)
+  })
+
+  it('a client that sends on through the tunnel that it wants - gets the answer, too', async () => {
+    const trial = await serve(async () => text('ok'))
+    const { socket, seen } = open(trial.server.port)
+    socket.write(CONNECT + 'x'.repeat(1_000_000))
+    await until('the connection is closed', () => seen.isClosed)
+    expect(seen.answer).toMatch(/^HTTP\/1.1 501 .*runtime.not_implemented$/s)
+  })
+
+  it('after a request whose answer is being sent - does not get into that answer', async () => {
+    const trial = await serve(async () => ({
+      status: 200,
+      headers: {},
+      body: { open: (writer) => writer.write('part', false) },
+    }))
+    const { socket, seen } = open(trial.server.port)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await until('the first part', () => seen.answer.includes('part'))
+    socket.write(CONNECT)
+    await until('the connection is closed', () => seen.isClosed)
+    expect(seen.answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+  })
+
+  it('over HTTP/2 - is refused with a body', async () => {
+    const trial = await serve(async () => text('ok'), { tls: TLS })
+    const session = connectHttp2(`https://127.0.0.1:${trial.server.port}`, {
+      rejectUnauthorized: false,
+    })
+    onTestFinished(() => session.destroy())
+    const stream = session.request({ ':method': 'CONNECT', ':authority': 'example.com:443' })
+    let status: unknown
+    let body = ''
+    stream.on('response', (headers) => (status = headers[':status']))
+    for await (const piece of stream) body += String(piece)
+    expect([status, body]).toEqual([501, 'runtime.not_implemented'])
   })
 })
 

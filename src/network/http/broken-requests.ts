@@ -1,10 +1,11 @@
 /**
- * Answers what Node's HTTP parser refuses, in the form of other errors. Node's own answers have no body, and it closes
- * the connection at once, so that a client that still sends may lose them.
+ * Answers what Node does not pass on as a request, in the form of other errors: what its HTTP parser refuses, and
+ * CONNECT. Node's own answers have no body, and it closes the connection at once, so that a client that still sends may
+ * lose them.
  */
 import { STATUS_CODES } from 'node:http'
-import type { Server, ServerResponse } from 'node:http'
-import type { Http2SecureServer } from 'node:http2'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Http2SecureServer, Http2ServerResponse } from 'node:http2'
 import type { Socket } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { HttpReply } from '../../frontend/index.ts'
@@ -30,9 +31,40 @@ export function answerBrokenRequests(
       return
     }
     const { status, error } = answerTo(thrown)
-    socket.end(textOf(status, refuse(error)))
-    setTimeout(() => socket.destroy(), LINGER_MS).unref()
+    endWith(socket, textOf(status, refuse(error)))
   })
+}
+
+/** Node gives the connection away with a CONNECT, which asks a proxy for a tunnel. Over HTTP/2 it is a request. */
+export function answerConnect(
+  server: Server | Http2SecureServer,
+  refuse: (error: BatonError) => HttpReply,
+): void {
+  server.on('connect', (_: IncomingMessage, client: Socket | Http2ServerResponse) => {
+    const text = 'CONNECT is not supported: this server is no proxy'
+    const error = new BatonError('runtime.not_implemented', text)
+    const reply = refuse(error)
+    if ('writeHead' in client) {
+      client.writeHead(reply.status, reply.headers)
+      client.end(typeof reply.body === 'string' ? reply.body : '')
+      return
+    }
+    // Node has removed its listener.
+    client.on('error', () => client.destroy())
+    if (messageOn(client) !== null) {
+      // The answer to an earlier request must come first.
+      client.destroy()
+      return
+    }
+    // What the client sends for the tunnel would otherwise reset the connection before it has read the answer.
+    client.resume()
+    endWith(client, textOf(reply.status, reply))
+  })
+}
+
+function endWith(socket: Socket, text: string): void {
+  socket.end(text)
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
 }
 
 /** The status that Node would send. */
@@ -63,7 +95,12 @@ function textOf(status: number, { headers, body }: HttpReply): string {
 
 /** A part of an answer to an earlier request was sent; the client would take this one for its continuation. */
 function hasAnswerOf(socket: Socket): boolean {
+  return messageOn(socket)?.headersSent === true
+}
+
+/** The answer that the connection waits for or sends; null: none. */
+function messageOn(socket: Socket): ServerResponse | null {
   // Node's own answers depend on the same field, which has no public form.
   const { _httpMessage: current } = socket as { readonly _httpMessage?: ServerResponse | null }
-  return current?.headersSent === true
+  return current ?? null
 }

@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
-import { answerBrokenRequests } from './broken-requests.ts'
+import { answerBrokenRequests, answerConnect } from './broken-requests.ts'
 import { clientOf, endWithoutStream } from './client.ts'
 import type { Client } from './client.ts'
 import { ClientSignal } from './client-signal.ts'
@@ -90,7 +90,9 @@ export class HttpServer {
     const { connectionsMax, onFull = () => undefined } = options
     if (connectionsMax !== undefined)
       limitConnections(this.#listener.server, connectionsMax, onFull)
-    answerBrokenRequests(this.#listener.server, (error) => options.open(noHead()).refuse(error))
+    const refuse = (error: BatonError): HttpReply => options.open(noHead()).refuse(error)
+    answerBrokenRequests(this.#listener.server, refuse)
+    answerConnect(this.#listener.server, refuse)
     this.#listener.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
       closeAfter(req, res)
       const client = clientOf(res)
