@@ -163,6 +163,11 @@ export interface Topology {
   readonly peers?: BoostrPeers
   readonly maxKvTransferBytes?: number
   readonly decodeMaxKvTransferBytes?: number
+  readonly prefillKvBytesMax?: number
+  readonly decodeKvBytesMax?: number
+  readonly inFlightMax?: number
+  readonly queueMax?: number
+  readonly queueMs?: number
 }
 
 export function build(fleet: Fleet, topology: Topology) {
@@ -184,7 +189,9 @@ export function build(fleet: Fleet, topology: Topology) {
       peers,
       prefillMs: 2_000,
       tokenMs: 1_000,
-      queueMax: 1_000,
+      queueMax: topology.queueMax ?? 1_000,
+      ...(topology.queueMs === undefined ? {} : { queueMs: topology.queueMs }),
+      ...(topology.inFlightMax === undefined ? {} : { inFlightMax: topology.inFlightMax }),
       affinityMax: 10,
       ...(firstRequestId === undefined ? {} : { firstRequestId }),
     })
@@ -198,6 +205,7 @@ export function build(fleet: Fleet, topology: Topology) {
       },
       decodeWorkers,
       maxKvTransferBytes,
+      kvBytesMax: topology.prefillKvBytesMax ?? 1e9,
       peers,
       ackMs: 500,
       parkedMax: 100,
@@ -219,6 +227,7 @@ export function build(fleet: Fleet, topology: Topology) {
       clock,
       decodeStep,
       maxKvTransferBytes: topology.decodeMaxKvTransferBytes ?? maxKvTransferBytes,
+      kvBytesMax: topology.decodeKvBytesMax ?? 1e9,
       peers,
       kvWaitMs: 3_000,
       onWork: schedule,

@@ -3,13 +3,14 @@
  *
  * 32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
  *
- * KV is paired with its request by `held-kv.ts`. A payload above the limit is refused when it is announced,
+ * KV is paired with its request by `held-kv.ts`. A payload above a limit is refused when it is announced,
  * and dropped as it arrives, so that the next one is handled correctly. `step` generates one token for every active
  * sequence; the driver calls it while there is work.
  */
 import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
 import { TAG } from '../../wire/index.ts'
+import { KV_BYTES_MAX } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import {
   TOKEN_END,
@@ -36,6 +37,8 @@ export interface BoostrDecodeOptions {
   readonly clock: Clock
   readonly decodeStep: DecodeStepFunction
   readonly maxKvTransferBytes: number
+  /** Most bytes of KV that arrive, wait or are in use; KV above that is refused. Default 4 GiB. */
+  readonly kvBytesMax?: number
   readonly peers: BoostrPeers
   /** KV that no request claims is dropped after this time. */
   readonly kvWaitMs: number
@@ -73,6 +76,14 @@ export class BoostrDecodeWorker implements BoostrNode {
   /** Sequences and KV that wait or run here. */
   get load(): number {
     return this.#sequences.length + this.#held.count
+  }
+
+  /** KV that is announced, waits for its request, or belongs to a sequence. */
+  get heldBytes(): number {
+    let bytes = this.#held.bytes
+    for (const { length, isOver } of this.#announced.values()) if (!isOver) bytes += length
+    for (const { kv } of this.#sequences) bytes += kv.length
+    return bytes
   }
 
   get hasWork(): boolean {
@@ -113,7 +124,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     if (this.#options.peers === 'boostr' && this.#routers.delete(rank)) this.#held.dropBare()
   }
 
-  /** Above the limit: nothing is kept. */
+  /** Above a limit: nothing is kept. */
   beginKv(fromRank: number, length: number): boolean {
     const announced = this.#announced.get(fromRank)
     if (!announced) {
@@ -145,7 +156,8 @@ export class BoostrDecodeWorker implements BoostrNode {
     const announced = this.#announced.get(fromRank)
     if (!announced) {
       const length = decodeKvCacheHeader(payload)
-      const isOver = length > this.#options.maxKvTransferBytes
+      const { maxKvTransferBytes, kvBytesMax = KV_BYTES_MAX } = this.#options
+      const isOver = length > maxKvTransferBytes || this.heldBytes + length > kvBytesMax
       this.#announced.set(fromRank, { length, isOver })
       if (isOver) this.#refuseKv(fromRank)
       return

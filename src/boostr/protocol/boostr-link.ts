@@ -7,6 +7,9 @@ import type { BoostrFrame } from './boostr-message.ts'
 /** How long what has not begun waits for a peer that was lost to connect again. */
 export const REJOIN_MS = 2_000
 
+/** Default for the KV that a worker holds: two payloads of the largest size. */
+export const KV_BYTES_MAX = 4 * 1024 ** 3
+
 export interface BoostrLink {
   send(rank: number, frame: BoostrFrame): void
   /**

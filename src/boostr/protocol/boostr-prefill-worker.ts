@@ -12,6 +12,7 @@
 import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
+import { KV_BYTES_MAX } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
@@ -30,6 +31,8 @@ export interface BoostrPrefillOptions {
   readonly prefill: PrefillFunction
   readonly decodeWorkers: readonly number[]
   readonly maxKvTransferBytes: number
+  /** Most bytes of KV that wait for decode workers; a request above that gets none. Default 4 GiB. */
+  readonly kvBytesMax?: number
   readonly peers: BoostrPeers
   /** Milliseconds that a decode worker may take to acknowledge. */
   readonly ackMs: number
@@ -76,6 +79,13 @@ export class BoostrPrefillWorker implements BoostrNode {
   /** Requests that are not answered yet. */
   get load(): number {
     return this.#jobCount
+  }
+
+  /** KV that is being sent or waits for that. */
+  get heldBytes(): number {
+    let bytes = 0
+    for (const lane of this.#lanes.values()) bytes += lane.heldBytes
+    return bytes
   }
 
   receive(fromRank: number, frame: BoostrFrame): void {
@@ -170,13 +180,15 @@ export class BoostrPrefillWorker implements BoostrNode {
   }
 
   #offer(job: Job, tokenIds: BigInt64Array, kv: Uint8Array): void {
-    const { maxKvTransferBytes, peers } = this.#options
+    const { maxKvTransferBytes, kvBytesMax = KV_BYTES_MAX, peers } = this.#options
     const { caller, requestId, seqLen } = job
     const lastToken = tokenIds.at(-1) ?? 0n
     const envelope = { startPosition: seqLen, routerRank: caller.rank, requestId, lastToken }
     job.payload = peers === 'baton' ? wrapKv(envelope, kv) : kv
     const lane = this.#lanes.get(job.decodeRank)
-    if (!lane || job.payload.length > maxKvTransferBytes || !this.#isOpen(caller)) {
+    const isOver =
+      job.payload.length > maxKvTransferBytes || this.heldBytes + job.payload.length > kvBytesMax
+    if (!lane || isOver || !this.#isOpen(caller)) {
       this.#answer(job, 0)
       return
     }

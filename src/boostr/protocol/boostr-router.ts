@@ -12,10 +12,13 @@
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
-import { REJOIN_MS } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
+import { BoostrMembers } from './boostr-members.ts'
 import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
+import { BoostrQueue } from './boostr-queue.ts'
+import type { Queued } from './boostr-queue.ts'
+import type { BoostrReply, BoostrRoute } from './boostr-route.ts'
 import type { DisaggConfig } from './disagg-config.ts'
 import { SessionAffinity } from './session-affinity.ts'
 
@@ -27,26 +30,18 @@ export interface BoostrRouterOptions {
   readonly prefillMs: number
   /** Until the first token, and from one token to the next. */
   readonly tokenMs: number
+  /** Requests that wait until a worker is free. */
   readonly queueMax: number
+  /** How long a request may wait for that. Default 300,000. */
+  readonly queueMs?: number
+  /** Requests at one worker at a time. Default 64; original peers get one. */
+  readonly inFlightMax?: number
   readonly affinityMax: number
   /**
    * Default 1, as the original counts. Baton peers keep work of a router's earlier process for a while, so there each
    * process starts at a number of its own.
    */
   readonly firstRequestId?: bigint
-}
-
-export interface BoostrRoute {
-  readonly tokenIds: BigInt64Array
-  readonly maxNewTokens: number
-  readonly sessionKey?: string
-}
-
-export interface BoostrReply {
-  onToken(tokenId: bigint): void
-  /** Exactly one of the two ends the reply. */
-  onDone(): void
-  onError(error: BatonError): void
 }
 
 interface Routed {
@@ -62,19 +57,15 @@ interface Routed {
   timer: Timer
 }
 
-interface Queued {
-  readonly route: BoostrRoute
-  readonly reply: BoostrReply
-}
+const QUEUE_MS = 300_000
+const IN_FLIGHT_MAX = 64
 
 export class BoostrRouter implements BoostrNode {
   readonly #options: BoostrRouterOptions
   readonly #routed = new Map<bigint, Routed>()
-  readonly #queue: Queued[] = []
+  readonly #queue: BoostrQueue
   readonly #affinity: SessionAffinity
-  readonly #gone = new Set<number>()
-  /** Ranks that were lost a moment ago (original peers only, for which requests wait anyway). */
-  readonly #rejoining = new Map<number, Timer>()
+  readonly #members: BoostrMembers
   #requestIdNext: bigint
   #decodeTurn = 0
   #strayCount = 0
@@ -82,6 +73,9 @@ export class BoostrRouter implements BoostrNode {
   constructor(options: BoostrRouterOptions) {
     this.#options = options
     this.#affinity = new SessionAffinity(options.affinityMax)
+    const { peers, clock, queueMax: max, queueMs: waitMs = QUEUE_MS } = options
+    this.#queue = new BoostrQueue({ clock, max, waitMs })
+    this.#members = new BoostrMembers({ peers, clock, onGone: () => this.#dispatch() })
     this.#requestIdNext = options.firstRequestId ?? 1n
   }
 
@@ -118,14 +112,11 @@ export class BoostrRouter implements BoostrNode {
 
   /** Never throws. The result cancels the request: its reply is not called again. */
   routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
-    const queued = { route, reply }
-    if (this.#queue.length >= this.#options.queueMax) {
-      reply.onError(
-        new BatonError('capacity.exhausted', 'too many requests are waiting for a worker'),
-      )
+    if (!this.#queue.push({ route, reply })) {
+      const text = 'too many requests are waiting for a worker'
+      reply.onError(new BatonError('capacity.exhausted', text))
       return { cancel: () => undefined }
     }
-    this.#queue.push(queued)
     this.#dispatch()
     return { cancel: () => this.#cancel(reply) }
   }
@@ -157,8 +148,7 @@ export class BoostrRouter implements BoostrNode {
 
   peerGone(rank: number): void {
     this.#affinity.evictRank(rank)
-    if (this.#options.peers === 'boostr') this.#awaitRejoin(rank)
-    else this.#gone.add(rank)
+    this.#members.lost(rank)
     for (const routed of this.#routed.values()) {
       if (routed.prefillRank !== rank && routed.decodeRank !== rank) continue
       if (routed.stage === 'decode' && routed.decodeRank !== rank) continue
@@ -171,29 +161,26 @@ export class BoostrRouter implements BoostrNode {
 
   close(): void {
     const reason = new BatonError('backend.worker_unavailable', 'this router has stopped')
-    for (const { reply } of this.#queue.splice(0)) reply.onError(reason)
+    this.#queue.clear(reason)
     for (const routed of this.#routed.values()) {
       this.#end(routed)
       routed.reply?.onError(reason)
     }
-    for (const timer of this.#rejoining.values()) timer.cancel()
-    this.#rejoining.clear()
+    this.#members.close()
   }
 
   peerBack(rank: number): void {
-    this.#rejoining.get(rank)?.cancel()
-    this.#rejoining.delete(rank)
-    this.#gone.delete(rank)
+    this.#members.back(rank)
     this.#dispatch()
   }
 
   #dispatch(): void {
     for (;;) {
-      const next = this.#queue[0]
+      const next = this.#queue.first
       if (!next) return
       const chosen = this.#choose(next.route)
       if (chosen === 'busy') return
-      this.#queue.shift()
+      this.#queue.remove(next.reply)
       if (chosen instanceof BatonError) next.reply.onError(chosen)
       else this.#start(next, chosen.prefillRank, chosen.decodeRank)
     }
@@ -201,8 +188,8 @@ export class BoostrRouter implements BoostrNode {
 
   #choose(route: BoostrRoute): { prefillRank: number; decodeRank: number } | 'busy' | BatonError {
     const { prefillWorkers, decodeWorkers } = this.#options.config
-    const prefill = prefillWorkers.filter((rank) => !this.#gone.has(rank))
-    const decode = decodeWorkers.filter((rank) => !this.#gone.has(rank))
+    const prefill = prefillWorkers.filter((rank) => !this.#members.isGone(rank))
+    const decode = decodeWorkers.filter((rank) => !this.#members.isGone(rank))
     if (prefill.length === 0 || decode.length === 0) {
       const stage = prefill.length === 0 ? 'prefill' : 'decode'
       const text = `no ${stage} worker is registered`
@@ -212,22 +199,29 @@ export class BoostrRouter implements BoostrNode {
     const freeDecode = decode.filter((rank) => this.#isFree(rank))
     const affine = this.#affinity.of(route.sessionKey)
     const isAffineAlive = affine !== undefined && decode.includes(affine)
-    const candidates = isAffineAlive ? freeDecode.filter((rank) => rank === affine) : freeDecode
+    const isAffineFree = affine !== undefined && freeDecode.includes(affine)
+    // Another is better than waiting in front of all others.
+    const isOtherAllowed = !isAffineAlive || (!isAffineFree && this.#options.peers === 'baton')
+    const candidates = isOtherAllowed ? freeDecode : freeDecode.filter((rank) => rank === affine)
     const prefillRank = this.#leastLoaded(freePrefill)
     const decodeRank = candidates[this.#decodeTurn % candidates.length]
     if (prefillRank === undefined || decodeRank === undefined) return 'busy'
-    if (!isAffineAlive) this.#decodeTurn += 1
+    if (isOtherAllowed) this.#decodeTurn += 1
     return { prefillRank, decodeRank }
   }
 
-  /** An original peer handles one request at a time, from the first message to the last. */
+  /**
+   * A decode worker counts from the beginning, because it gets the KV before its stage. An original peer handles one
+   * request at a time.
+   */
   #isFree(rank: number): boolean {
-    if (this.#options.peers === 'baton') return true
-    if (this.#rejoining.has(rank)) return false
+    const { peers, inFlightMax = IN_FLIGHT_MAX } = this.#options
+    if (!this.#members.isConnected(rank)) return false
+    let count = 0
     for (const { prefillRank, decodeRank, stage } of this.#routed.values()) {
-      if (decodeRank === rank || (prefillRank === rank && stage === 'prefill')) return false
+      if (decodeRank === rank || (prefillRank === rank && stage === 'prefill')) count += 1
     }
-    return true
+    return count < (peers === 'baton' ? inFlightMax : 1)
   }
 
   #leastLoaded(ranks: readonly number[]): number | undefined {
@@ -267,7 +261,8 @@ export class BoostrRouter implements BoostrNode {
       return
     }
     if (kvBytes === 0n) {
-      const text = 'the prefill worker sent no KV: too large, failed, or not acknowledged'
+      const text =
+        'the prefill worker sent no KV: too large, no room for it, failed, or not acknowledged'
       const data = { stage: 'prefill', rank: routed.prefillRank }
       this.#fail(routed, new BatonError('kv.transfer_failed', text, { data }))
       return
@@ -309,7 +304,7 @@ export class BoostrRouter implements BoostrNode {
     const { stage } = routed
     const rank = stage === 'prefill' ? routed.prefillRank : routed.decodeRank
     if (this.#options.peers === 'boostr') {
-      this.#awaitRejoin(rank)
+      this.#members.lost(rank)
       this.#options.link.reset(rank)
     }
     const text = `worker ${rank} did not answer in time in the ${stage} stage`
@@ -338,8 +333,7 @@ export class BoostrRouter implements BoostrNode {
   }
 
   #cancel(reply: BoostrReply): void {
-    const position = this.#queue.findIndex((queued) => queued.reply === reply)
-    if (position !== -1) this.#queue.splice(position, 1)
+    this.#queue.remove(reply)
     for (const routed of this.#routed.values()) {
       if (routed.reply !== reply) continue
       routed.reply = null
@@ -363,19 +357,9 @@ export class BoostrRouter implements BoostrNode {
     if (peers === 'boostr') return
     const { routerRank } = config
     for (const rank of stage === 'prefill' ? [prefillRank, decodeRank] : [decodeRank]) {
-      if (this.#gone.has(rank)) continue
+      if (this.#members.isGone(rank)) continue
       link.send(rank, encodeBoostr({ kind: 'request-cancel', requestId, routerRank }))
     }
-  }
-
-  #awaitRejoin(rank: number): void {
-    if (this.#gone.has(rank) || this.#rejoining.has(rank)) return
-    const timer = this.#options.clock.after(REJOIN_MS, () => {
-      this.#rejoining.delete(rank)
-      this.#gone.add(rank)
-      this.#dispatch()
-    })
-    this.#rejoining.set(rank, timer)
   }
 }
 

@@ -13,6 +13,7 @@ import type { UnwrappedKv } from './kv-envelope.ts'
 interface Entry {
   /** Null: the bytes are gone. */
   unwrapped: UnwrappedKv | null
+  bytes: number
   timer: Timer
 }
 
@@ -34,20 +35,30 @@ export class HeldKv {
     return count
   }
 
+  get bytes(): number {
+    let bytes = 0
+    for (const entry of this.#byId.values()) bytes += entry.bytes
+    for (const entry of this.#bare) bytes += entry.bytes
+    return bytes
+  }
+
   put(payload: Uint8Array): void {
     const unwrapped = unwrapKv(payload)
+    const bytes = payload.length
     const { envelope } = unwrapped
     if (envelope) {
       const id = idOf(envelope.routerRank, envelope.requestId)
       this.#remove(id)
       const timer = this.#clock.after(this.#waitMs, () => this.#byId.delete(id))
-      this.#byId.set(id, { unwrapped, timer })
+      this.#byId.set(id, { unwrapped, bytes, timer })
       return
     }
     const entry: Entry = {
       unwrapped,
+      bytes,
       timer: this.#clock.after(this.#waitMs, () => {
         entry.unwrapped = null
+        entry.bytes = 0
         entry.timer = this.#clock.after(this.#waitMs, () => this.#bare.delete(entry))
       }),
     }

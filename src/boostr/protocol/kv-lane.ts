@@ -32,6 +32,12 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
     this.#options = options
   }
 
+  get heldBytes(): number {
+    let bytes = this.#sent?.payload.length ?? 0
+    for (const { payload } of this.#waiting) bytes += payload.length
+    return bytes
+  }
+
   isSending(job: Job): boolean {
     return this.#sent === job
   }

@@ -10,7 +10,8 @@ import type { CancelSignal } from '../../base/index.ts'
 import { errorReply } from '../../api/index.ts'
 import { plainRequests } from '../../frontend/index.ts'
 import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
-import type { BoostrRoute, BoostrRouter } from '../protocol/boostr-router.ts'
+import type { BoostrRoute } from '../protocol/boostr-route.ts'
+import type { BoostrRouter } from '../protocol/boostr-router.ts'
 import { HttpServer } from '../../network/index.ts'
 
 interface BoostrHttpOptions {

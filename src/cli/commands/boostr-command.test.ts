@@ -46,6 +46,12 @@ describe('baton boostr', () => {
       { ...WORKER, module: 'no.mjs' },
       /--module no.mjs: the file does not exist/,
     ],
+    [
+      'no request at a time',
+      'router',
+      { ...COMMON, maxInFlight: '0' },
+      /--max-in-flight: 0 is invalid: expected a positive number/,
+    ],
   ])('%s - is refused by name', async (_name, role, flags, message) => {
     await expect(runBoostr(role, { ...flags }, OPTIONS)).rejects.toMatchObject({
       code: 'config.invalid',

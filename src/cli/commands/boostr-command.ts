@@ -57,7 +57,9 @@ interface BoostrSettings {
   readonly module: string | null
   readonly peers: 'baton' | 'boostr'
   readonly maxKvTransferBytes: number
+  readonly kvBytesMax: number
   readonly maxTokensMax: number
+  readonly inFlightMax: number
 }
 
 export async function runBoostr(
@@ -85,14 +87,15 @@ type Start = (settings: BoostrSettings, security: WireSecurity) => Promise<() =>
 
 const START: Readonly<Record<BoostrRole, Start>> = {
   router: async (settings, security) => {
-    const { rank, prefill, decode, peers, maxKvTransferBytes, maxTokensMax, http } = settings
+    const { rank, prefill, decode, peers, maxKvTransferBytes, http } = settings
+    const { inFlightMax, maxTokensMax } = settings
     const config = createDisaggConfig({
       prefillWorkers: ranksOf(prefill),
       decodeWorkers: ranksOf(decode),
       routerRank: rank,
       maxKvTransferBytes,
     })
-    const options = { config, peers, ...DEADLINES, ...LIMITS }
+    const options = { config, peers, inFlightMax, ...DEADLINES, ...LIMITS }
     const { node, mesh } = await hostBoostrRouter(meshOf(security), options)
     dial(mesh, [...prefill, ...decode])
     const onFault = (error: unknown): void => console.error(`baton: ${String(error)}`)
@@ -181,13 +184,21 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
     module: typeof module === 'string' ? module : null,
     peers,
     maxKvTransferBytes: integerOf('--max-kv-transfer-bytes', flags['maxKvTransferBytes']),
+    kvBytesMax: integerOf('--max-kv-bytes', flags['maxKvBytes'] ?? 4 * 1024 ** 3),
     maxTokensMax: integerOf('--max-tokens', flags['maxTokens'] ?? 131_072),
+    inFlightMax: positiveOf('--max-in-flight', flags['maxInFlight'] ?? 64),
   }
 }
 
 function integerOf(flag: string, value: unknown): number {
   if (/^\d{1,15}$/.test(String(value))) return Number(value)
   throw invalid(flag, `${String(value)} is invalid: expected a number`)
+}
+
+function positiveOf(flag: string, value: unknown): number {
+  const number = integerOf(flag, value)
+  if (number > 0) return number
+  throw invalid(flag, '0 is invalid: expected a positive number')
 }
 
 function addressOf(flag: string, value: unknown): { readonly host: string; readonly port: number } {

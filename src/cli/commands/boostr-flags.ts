@@ -42,11 +42,13 @@ export function describeBoostr(command: Command, role: BoostrRole): Command {
       )
       .requiredOption('--decode-workers <rank=address...>', 'decode workers')
       .option('--http <address>', 'address of the HTTP port', '127.0.0.1:8080')
+      .option('--max-in-flight <n>', 'requests at one worker at a time (original peers: 1)', '64')
       .option('--max-tokens <n>', 'largest max_tokens of a request', '131072')
   }
   command
     .option('--listen <address>', 'address on which other ranks connect', '127.0.0.1:0')
     .requiredOption('--accept <rank...>', 'ranks that may connect: routers, and prefill workers')
+    .option('--max-kv-bytes <n>', 'KV that is held at a time; more is refused', `${4 * 1024 ** 3}`)
     .option(
       '--module <file>',
       'JavaScript module that computes the tokens (default: a toy without a model)',
