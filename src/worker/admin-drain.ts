@@ -56,11 +56,14 @@ export class AdminDrain {
     if (this.#state !== 'serving') return
     this.#state = 'draining'
     const drain = ++this.#drainCount
-    try {
-      await this.#options.membership.leave('drained')
-    } catch (thrown) {
-      if (drain === this.#drainCount) this.#state = 'serving'
-      throw this.#remember(thrown)
+    const { membership } = this.#options
+    const error = await membership.setAbsent('drained', true)
+    if (error !== null) {
+      if (drain === this.#drainCount) {
+        this.#state = 'serving'
+        void membership.setAbsent('drained', false)
+      }
+      throw this.#remember(error)
     }
     if (drain !== this.#drainCount) return
     const { clock, graceMs } = this.#options
@@ -74,15 +77,16 @@ export class AdminDrain {
     const resume = ++this.#drainCount
     this.#grace?.cancel()
     // Opens admission first, so that a router that sees the worker is not refused.
-    this.#options.admission.open()
-    try {
-      await this.#options.membership.join('drained')
-    } catch (thrown) {
+    const { admission, membership } = this.#options
+    admission.open()
+    const error = await membership.setAbsent('drained', false)
+    if (error !== null) {
       if (resume === this.#drainCount) {
-        this.#options.admission.close()
+        admission.close()
         this.#state = before
+        void membership.setAbsent('drained', true)
       }
-      throw this.#remember(thrown)
+      throw this.#remember(error)
     }
     if (resume !== this.#drainCount) return
     this.#state = 'serving'
@@ -102,8 +106,7 @@ export class AdminDrain {
     }
   }
 
-  #remember(thrown: unknown): BatonError {
-    const error = BatonError.from(thrown)
+  #remember(error: BatonError): BatonError {
     this.#lastError = error.message
     return error
   }

@@ -8,15 +8,12 @@ import type { WorkerObserver } from './worker-event.ts'
 
 interface EngineAbsenceOptions {
   readonly observe: WorkerObserver
-  /** Called if the worker could not leave or rejoin discovery. */
-  readonly onFault: (thrown: unknown) => void
 }
 
 export class EngineAbsence {
   readonly #options: EngineAbsenceOptions
   #reason: BatonError | null = null
   #membership: Membership | null = null
-  #isFollowing = false
 
   constructor(options: EngineAbsenceOptions) {
     this.#options = options
@@ -35,13 +32,13 @@ export class EngineAbsence {
         ? { kind: 'engine-away', away: false }
         : { kind: 'engine-away', away: true, error: reason.toValue() },
     )
-    void this.#follow()
+    this.#tell()
   }
 
   /** The worker has joined discovery. */
   joined(membership: Membership): void {
     this.#membership = membership
-    if (this.#reason !== null) void this.#follow()
+    if (this.#reason !== null) this.#tell()
   }
 
   /** The worker shuts down and will not rejoin. */
@@ -50,19 +47,7 @@ export class EngineAbsence {
   }
 
   /** Only the newest state counts: an engine may change it faster than discovery can be told. */
-  async #follow(): Promise<void> {
-    if (this.#isFollowing) return
-    this.#isFollowing = true
-    let isAwayTold: boolean | null = null
-    while (this.#membership !== null && isAwayTold !== (this.#reason !== null)) {
-      isAwayTold = this.#reason !== null
-      try {
-        if (isAwayTold) await this.#membership.leave('engine-away')
-        else await this.#membership.join('engine-away')
-      } catch (thrown) {
-        if (this.#membership !== null) this.#options.onFault(thrown)
-      }
-    }
-    this.#isFollowing = false
+  #tell(): void {
+    void this.#membership?.setAbsent('engine-away', this.#reason !== null)
   }
 }

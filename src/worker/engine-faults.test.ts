@@ -85,6 +85,54 @@ describe('Worker - an engine that is temporarily unavailable', () => {
     expect(scene.calls.at(-1)).toBe('unregister')
   })
 
+  it('a discovery that fails when the engine returns - is told again until it succeeds, and reported once', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.settle()
+    scene.registerFails = new BatonError('host.disk_full', 'no space left')
+    scene.observer?.unavailable?.(null)
+    await passed(scene, 60_000)
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toContain('discovery: no space left')
+    scene.registerFails = null
+    await passed(scene, 60_000)
+    expect(scene.worker.status().isRegistered).toBe(true)
+    expect(scene.worker.health().ready).toBe(true)
+    expect(scene.kinds().filter((kind) => /register|told|fault/.test(kind))).toEqual([
+      'register-failed',
+      'discovery-told',
+    ])
+  })
+
+  it('a discovery that fails when the engine goes away - is told again until it succeeds', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.unregisterFails = new BatonError('host.disk_full', 'no space left')
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await passed(scene, 60_000)
+    scene.unregisterFails = null
+    await passed(scene, 60_000)
+    expect(scene.worker.status().isRegistered).toBe(false)
+    expect(scene.kinds().filter((kind) => kind === 'unregister-failed')).toHaveLength(1)
+  })
+
+  it('a stop while discovery is told again - leaves neither an entry nor a timer behind', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.settle()
+    scene.registerFails = new BatonError('host.disk_full', 'no space left')
+    scene.observer?.unavailable?.(null)
+    await passed(scene, 1_000)
+    await scene.clock.runUntil(scene.worker.stop())
+    const { length } = scene.calls
+    scene.registerFails = null
+    await passed(scene, 60_000)
+    expect(scene.calls.length).toBe(length)
+    expect(scene.clock.nextMs).toBeNull()
+  })
+
   it("a drain meanwhile - is not ended by the engine's return", async () => {
     const scene = new Scene()
     await scene.start()

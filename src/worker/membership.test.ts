@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { workerIdOf } from '../base/index.ts'
+import { BatonError, workerIdOf } from '../base/index.ts'
+import { VirtualClock } from '../sim/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import { Membership } from './membership.ts'
 
@@ -23,7 +24,7 @@ function slowDiscovery(): {
   const entries = new Set<number>()
   const held: (() => void)[] = []
   let count = 0
-  const membership = new Membership(async () => {
+  const register = async () => {
     await new Promise<void>((resolve) => held.push(resolve))
     const entry = ++count
     entries.add(entry)
@@ -34,7 +35,8 @@ function slowDiscovery(): {
         return Promise.resolve()
       },
     }
-  }, CARD)
+  }
+  const membership = new Membership({ clock: new VirtualClock(), card: CARD, register })
   const letThrough = async (): Promise<void> => {
     for (let turn = 0; turn < 20; turn++) {
       held.shift()?.()
@@ -44,24 +46,50 @@ function slowDiscovery(): {
   return { membership, entries, letThrough }
 }
 
+/** A registered worker, and a discovery that can be broken. */
+async function brokenDiscovery() {
+  const clock = new VirtualClock()
+  const calls: string[] = []
+  const told: string[] = []
+  const state = { isBroken: false }
+  const reach = (call: string): void => {
+    calls.push(call)
+    if (state.isBroken) throw new BatonError('host.disk_full', 'no space')
+  }
+  const membership = new Membership({
+    clock,
+    card: CARD,
+    register: async () => {
+      reach('register')
+      return { update: () => Promise.resolve(), close: async () => reach('unregister') }
+    },
+    onFault: ({ code }, isWanted) => told.push(`${code} ${isWanted ? 'in' : 'out'}`),
+    onTold: (isMember) => told.push(isMember ? 'in' : 'out'),
+  })
+  await membership.open()
+  const passed = (ms: number): Promise<number> => clock.run(clock.nowMs() + ms)
+  return { membership, clock, calls, told, state, passed }
+}
+
 describe('Membership', () => {
-  it('two concurrent joins - make one entry, and leaving removes it', async () => {
+  it('two concurrent changes - make one entry, and leaving removes it', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
-    const joined = [membership.join(), membership.join()]
+    const joined = [membership.open(), membership.setAbsent('drained', false)]
     await letThrough()
     await Promise.all(joined)
     expect(entries.size).toBe(1)
-    await membership.leave()
+    await membership.setAbsent('drained', true)
     expect(entries.size).toBe(0)
     expect(membership.isOut).toBe(true)
   })
 
   it('leaving during a join - waits for the entry and removes it', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
-    const joined = membership.join()
+    const joined = membership.open()
+    await Promise.resolve()
     expect(membership.isMember).toBe(false)
     expect(membership.isOut).toBe(false)
-    const left = membership.leave()
+    const left = membership.setAbsent('drained', true)
     await letThrough()
     await Promise.all([joined, left])
     expect(entries.size).toBe(0)
@@ -70,42 +98,26 @@ describe('Membership', () => {
 
   it('after close - does not join any more, but leaves', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
-    const joined = membership.join()
+    const joined = membership.open()
     await letThrough()
     await joined
     membership.close()
     await membership.leave()
-    await expect(membership.join()).rejects.toMatchObject({ code: 'request.conflict' })
+    await membership.setAbsent('drained', false)
     expect(entries.size).toBe(0)
     expect(membership.isOut).toBe(true)
-  })
-
-  it('an entry that cannot be created - leaves nothing behind, and a retry may succeed', async () => {
-    let fails = true
-    const membership = new Membership(
-      () =>
-        fails
-          ? Promise.reject(new Error('no folder'))
-          : Promise.resolve({ update: () => Promise.resolve(), close: () => Promise.resolve() }),
-      CARD,
-    )
-    await expect(membership.join()).rejects.toThrow('no folder')
-    expect(membership.isOut).toBe(true)
-    fails = false
-    await membership.join()
-    expect(membership.isMember).toBe(true)
   })
 
   it('several reasons to be absent - it rejoins when the last of them has ended', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
-    const joined = membership.join()
+    const joined = membership.open()
     await letThrough()
     await joined
-    await membership.leave('drained')
-    await membership.leave('engine-away')
-    await membership.join('drained')
+    await membership.setAbsent('drained', true)
+    await membership.setAbsent('engine-away', true)
+    await membership.setAbsent('drained', false)
     expect(entries.size).toBe(0)
-    const back = membership.join('engine-away')
+    const back = membership.setAbsent('engine-away', false)
     await letThrough()
     await back
     expect(entries.size).toBe(1)
@@ -113,12 +125,98 @@ describe('Membership', () => {
 
   it('absent before it has joined - it joins when the reason has ended', async () => {
     const { membership, entries, letThrough } = slowDiscovery()
-    await membership.leave('engine-away')
-    await membership.join()
+    await membership.setAbsent('engine-away', true)
+    await membership.open()
     expect(membership.isOut).toBe(true)
-    const back = membership.join('engine-away')
+    const back = membership.setAbsent('engine-away', false)
     await letThrough()
     await back
     expect(entries.size).toBe(1)
+  })
+})
+
+describe('Membership - a discovery that fails', () => {
+  it('the first registration - fails with its reason and is not repeated', async () => {
+    const clock = new VirtualClock()
+    let attempts = 0
+    const register = () => (attempts++, Promise.reject(new Error('no folder')))
+    const membership = new Membership({ clock, card: CARD, register })
+    await expect(membership.open()).rejects.toThrow('no folder')
+    expect(membership.isOut).toBe(true)
+    await clock.run(60_000)
+    expect(attempts).toBe(1)
+  })
+
+  it('a join - is repeated after growing pauses until it succeeds; the fault is reported once', async () => {
+    const { membership, calls, told, state, passed } = await brokenDiscovery()
+    await membership.setAbsent('engine-away', true)
+    state.isBroken = true
+    calls.length = 0
+    expect(await membership.setAbsent('engine-away', false)).toMatchObject({
+      code: 'host.disk_full',
+    })
+    await passed(60_000)
+    expect(calls.length).toBeGreaterThan(10)
+    expect(calls.length).toBeLessThan(20)
+    expect(membership.fault?.code).toBe('host.disk_full')
+    state.isBroken = false
+    await passed(5_000)
+    expect(membership.isMember).toBe(true)
+    expect(membership.fault).toBeNull()
+    expect(told).toEqual(['host.disk_full in', 'in'])
+    const { length } = calls
+    await passed(60_000)
+    expect(calls.length).toBe(length)
+  })
+
+  it('a removal - is repeated until it succeeds', async () => {
+    const { membership, told, state, passed } = await brokenDiscovery()
+    state.isBroken = true
+    await membership.setAbsent('engine-away', true)
+    await passed(20_000)
+    expect(membership.isMember).toBe(true)
+    state.isBroken = false
+    await passed(5_000)
+    expect(membership.isOut).toBe(true)
+    expect(told).toEqual(['host.disk_full out', 'out'])
+  })
+
+  it('a removal that has failed and is not wanted any more - the entry, which is not renewed, is replaced', async () => {
+    const { membership, calls, state, passed } = await brokenDiscovery()
+    state.isBroken = true
+    await membership.setAbsent('engine-away', true)
+    await membership.setAbsent('engine-away', false)
+    state.isBroken = false
+    calls.length = 0
+    await passed(5_000)
+    expect(calls).toEqual(['unregister', 'register'])
+    expect(membership.isMember).toBe(true)
+  })
+
+  it('a state that changes again and again - only the newest one is told, by one attempt at a time', async () => {
+    const { membership, calls, told, state, passed } = await brokenDiscovery()
+    await membership.setAbsent('engine-away', true)
+    state.isBroken = true
+    calls.length = 0
+    for (let n = 0; n <= 1_000; n++) void membership.setAbsent('engine-away', n % 2 === 1)
+    await passed(1)
+    expect(calls).toEqual(['register'])
+    void membership.setAbsent('engine-away', true)
+    state.isBroken = false
+    await passed(60_000)
+    expect(calls).toEqual(['register'])
+    expect(membership.isOut).toBe(true)
+    expect(told).toEqual(['host.disk_full in'])
+  })
+
+  it('the end of the worker - ends the attempts and leaves no timer', async () => {
+    const { membership, clock, calls, state } = await brokenDiscovery()
+    state.isBroken = true
+    membership.close()
+    expect(await membership.leave()).toMatchObject({ code: 'host.disk_full' })
+    expect(clock.nextMs).not.toBeNull()
+    membership.end()
+    expect(clock.nextMs).toBeNull()
+    expect(calls).toEqual(['register', 'unregister'])
   })
 })

@@ -14,6 +14,7 @@ import { Membership } from './membership.ts'
 import { workerCardOf } from './worker-card.ts'
 import { WorkerControls } from './worker-controls.ts'
 import { limitsOf, shutdownOf } from './worker-options.ts'
+import type { WorkerObserver } from './worker-event.ts'
 import type { WorkerOptions } from './worker-options.ts'
 import type { WorkerAddress, WorkerPorts } from './worker-ports.ts'
 
@@ -32,6 +33,7 @@ interface ServingStateOptions {
   readonly address: WorkerAddress
   readonly admission: Admission
   readonly isRunning: () => boolean
+  readonly observe: WorkerObserver
   readonly onCanary: (error: BatonError | null) => void
 }
 
@@ -39,11 +41,18 @@ export function createStanding(options: ServingStateOptions): ServingState {
   const { worker, ports, config, address, admission, isRunning } = options
   assert(config.model !== '', 'the engine did not return the name of its model')
   const card = workerCardOf(worker, config, address)
-  const membership = new Membership(
-    (own) => ports.register(own),
+  const membership = new Membership({
+    clock: worker.clock,
     card,
-    () => address.uplink?.membershipChanged?.(),
-  )
+    register: (own) => ports.register(own),
+    onChange: () => address.uplink?.membershipChanged?.(),
+    onFault: (fault, isWanted) =>
+      options.observe({
+        kind: isWanted ? 'register-failed' : 'unregister-failed',
+        error: fault.toValue(),
+      }),
+    onTold: (registered) => options.observe({ kind: 'discovery-told', registered }),
+  })
   const graceMs = shutdownOf(worker).routerGraceMs
   const admin = new AdminDrain({ clock: worker.clock, admission, membership, graceMs })
   const controls = new WorkerControls(worker.engine, membership, isRunning)

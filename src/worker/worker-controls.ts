@@ -2,10 +2,10 @@
  * Named admin operations on the engine (`/engine/control/<name>`).
  *
  * Most are passed to the engine. Two kinds affect discovery and are serialised: operations that put the engine to
- * sleep first remove the worker from discovery; operations that wake it register the worker again, if the engine
- * reports that it is awake.
+ * sleep first remove the worker from discovery, and if they fail the worker is registered as before; operations that
+ * wake it register the worker again, if the engine reports that it is awake.
  */
-import { BatonError } from '../base/index.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import type { Membership } from './membership.ts'
 
@@ -38,19 +38,32 @@ export class WorkerControls {
       )
     }
     if (UNREGISTER_BEFORE.has(name)) {
-      return this.#inTurn(async () => {
-        await this.#membership.leave('asleep')
-        return control(body)
-      })
+      return this.#inTurn(() => this.#putToSleep(() => control(body)))
     }
     if (REGISTER_AFTER.has(name)) {
       return this.#inTurn(async () => {
         const answer = await control(body)
-        if (isAwake(answer)) await this.#membership.join('asleep')
+        // The engine is awake even if discovery cannot be told yet, so the answer is the engine's.
+        if (isAwake(answer)) await this.#membership.setAbsent('asleep', false)
         return answer
       })
     }
     return control(body)
+  }
+
+  /** If the worker cannot leave discovery, the engine is not called: it would get requests while it sleeps. */
+  async #putToSleep(call: () => Promise<unknown>): Promise<unknown> {
+    const wasAsleep = this.#membership.isAbsent('asleep')
+    let sleeps = wasAsleep
+    try {
+      const error = await this.#membership.setAbsent('asleep', true)
+      if (error !== null) throw error
+      const answer = await call()
+      if (!isRefusal(answer)) sleeps = true
+      return answer
+    } finally {
+      if (!sleeps) await this.#membership.setAbsent('asleep', false)
+    }
   }
 
   #inTurn(work: () => Promise<unknown>): Promise<unknown> {
@@ -62,8 +75,11 @@ export class WorkerControls {
 
 /** A reply that reports an error, or an engine that still sleeps, does not register the worker again. */
 function isAwake(answer: unknown): boolean {
-  if (typeof answer !== 'object' || answer === null) return true
-  const { status, success, is_sleeping } = answer as Record<string, unknown>
-  const isError = typeof status === 'string' && status.toLowerCase() === 'error'
-  return !isError && success !== false && is_sleeping !== true
+  return !isRefusal(answer) && !(isRecord(answer) && answer['is_sleeping'] === true)
+}
+
+function isRefusal(answer: unknown): boolean {
+  if (!isRecord(answer)) return false
+  const { status, success } = answer
+  return success === false || (typeof status === 'string' && status.toLowerCase() === 'error')
 }

@@ -91,7 +91,13 @@ export type WorkerEvent =
   | { readonly kind: 'canary'; readonly healthy: boolean; readonly error?: ErrorValue }
   /** No new requests until the engine is back; `away` alternates. */
   | { readonly kind: 'engine-away'; readonly away: boolean; readonly error?: ErrorValue }
-  | { readonly kind: 'unregister-failed'; readonly error: ErrorValue }
+  /**
+   * Discovery cannot be told that the worker accepts requests, or does not any more. Once for each fault; it is told
+   * again until that succeeds or the worker ends.
+   */
+  | { readonly kind: 'register-failed' | 'unregister-failed'; readonly error: ErrorValue }
+  /** After one of these: discovery was told the newest state. */
+  | { readonly kind: 'discovery-told'; readonly registered: boolean }
   /** A connection that failed to authenticate: wrong secret, certificate or version. */
   | { readonly kind: 'frontend-refused'; readonly error: ErrorValue }
   /** A frontend refuses this worker with the reason: it differs from the other workers of its model. */

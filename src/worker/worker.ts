@@ -52,7 +52,6 @@ export class Worker implements WorkerHandler {
   #quiescenceFailed = false
   readonly #absence = new EngineAbsence({
     observe: (event) => this.#observe(event),
-    onFault: (thrown) => this.#reportFault(thrown),
   })
   readonly #hurried = new AbortController()
 
@@ -171,7 +170,7 @@ export class Worker implements WorkerHandler {
     const isStalled = this.#stallWatch.isStalled
     const reason = isStalled
       ? 'the engine has stopped responding'
-      : (this.#absence.text ?? this.#unhealthy)
+      : (this.#absence.text ?? this.#unhealthy ?? this.#unregistered)
     // During the grace time of an admin drain requests are still admitted, but the worker is not ready any more.
     const isDrained = (this.#serving?.admin.state ?? 'serving') !== 'serving'
     const isServing = this.#state === 'running' && this.#admission.isAccepting && !isDrained
@@ -186,7 +185,7 @@ export class Worker implements WorkerHandler {
   }
 
   status(): WorkerStatus {
-    const lastError = this.#serving?.admin.lastError
+    const lastError = this.#serving?.admin.lastError ?? this.#serving?.membership.fault?.message
     return {
       state: this.#stopping === null ? (this.#serving?.admin.state ?? 'starting') : 'stopping',
       inFlightRequests: this.#admission.inFlight,
@@ -206,10 +205,12 @@ export class Worker implements WorkerHandler {
     return this.status()
   }
 
-  /** The operator wants the worker in the fleet, or not. It only leaves discovery; running requests continue. */
+  /**
+   * The operator wants the worker in the fleet, or not. It only leaves discovery; running requests continue. Resolves
+   * after the first attempt to tell discovery, which is told until that succeeds.
+   */
   async setWanted(isWanted: boolean): Promise<void> {
-    const { membership } = this.#running()
-    await (isWanted ? membership.join('unwanted') : membership.leave('unwanted'))
+    await this.#serving?.membership.setAbsent('unwanted', !isWanted)
   }
 
   async control(name: string, body: unknown): Promise<unknown> {
@@ -241,7 +242,7 @@ export class Worker implements WorkerHandler {
       this.#refuseWhenStopping()
       // Opens before the address is published, so that no routed request is refused.
       this.#admission.open()
-      await serving.membership.join()
+      await serving.membership.open()
       this.#refuseWhenStopping()
       this.#setState('running')
       this.#absence.joined(serving.membership)
@@ -265,6 +266,7 @@ export class Worker implements WorkerHandler {
       address,
       admission: this.#admission,
       isRunning: () => this.#state === 'running',
+      observe: (event) => this.#observe(event),
       onCanary: (error) => this.#onCanary(error),
     })
   }
@@ -308,6 +310,7 @@ export class Worker implements WorkerHandler {
       },
       (stage) => this.#observe({ kind: 'stage', ...stage }),
     )
+    serving?.membership.end()
     this.#stallWatch.close()
     this.#reports.close()
     this.#setState('stopped')
@@ -324,12 +327,8 @@ export class Worker implements WorkerHandler {
   }
 
   async #unregister(serving: ServingState): Promise<void> {
-    try {
-      await serving.membership.leave()
-    } catch (thrown) {
-      this.#observe({ kind: 'unregister-failed', error: BatonError.from(thrown).toValue() })
-      throw thrown
-    }
+    const error = await serving.membership.leave()
+    if (error !== null) throw error
   }
 
   async #stopAdmission(): Promise<void> {
@@ -372,6 +371,13 @@ export class Worker implements WorkerHandler {
 
   #failInFlight(code: 'backend.engine_shutdown' | 'backend.response_timeout', why: string): void {
     for (const session of this.#sessions.values()) session.fail(code, why)
+  }
+
+  /** Why the worker is not registered although it should be; null: it is, or should not be. */
+  get #unregistered(): string | null {
+    const membership = this.#serving?.membership
+    if (membership === undefined || membership.isMember || membership.fault === null) return null
+    return `the worker cannot register in discovery: ${membership.fault.message}`
   }
 
   #running(): ServingState {

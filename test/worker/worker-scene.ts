@@ -38,6 +38,7 @@ export class Scene {
   readonly engine: SimEngine
   readonly worker: Worker
   registerFails: BatonError | null = null
+  unregisterFails: BatonError | null = null
   /** The observer that the worker gave to the engine. */
   observer: EngineObserver | null = null
 
@@ -75,6 +76,7 @@ export class Scene {
           update: () => Promise.resolve(),
           close: () => {
             this.calls.push('unregister')
+            if (this.unregisterFails !== null) return Promise.reject(this.unregisterFails)
             return Promise.resolve()
           },
         })

@@ -28,6 +28,10 @@ function sentenceOf(event: WorkerEvent): string {
       return event.away
         ? 'the engine is unavailable: no new requests are accepted until it is back'
         : 'the engine is available again'
+    case 'discovery-told':
+      return event.registered
+        ? 'the worker is registered in discovery again'
+        : 'the entry in discovery has been removed'
     case 'canary':
       return event.healthy ? 'the test request succeeded' : 'the test request failed'
     default:
@@ -48,7 +52,10 @@ const SENTENCES = {
   'kv-released': 'KV blocks released',
   'kv-taken': 'KV blocks received from a prefill worker',
   'kv-recomputed': 'KV transfer failed: the prompt is computed again',
-  'unregister-failed': 'the entry in discovery could not be removed',
+  'register-failed':
+    'the worker could not be registered in discovery and gets no requests: this is repeated until it succeeds',
+  'unregister-failed':
+    'the entry in discovery could not be removed: this is repeated until it succeeds or the worker ends',
   'frontend-refused':
     'connection refused: the peer failed to authenticate or speaks another version',
   'turned-away':
@@ -82,7 +89,9 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
     case 'engine-fault':
       return 'error'
     case 'kv-recomputed':
+    case 'register-failed':
     case 'unregister-failed':
+    case 'discovery-told':
     case 'engine-abort-failed':
     case 'frontend-refused':
     case 'turned-away':

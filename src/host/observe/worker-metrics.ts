@@ -143,6 +143,7 @@ export class WorkerMetrics {
       case 'engine-stalled':
       case 'engine-fault':
       case 'engine-abort-failed':
+      case 'register-failed':
       case 'unregister-failed':
       case 'frontend-refused':
       case 'turned-away':
@@ -152,6 +153,7 @@ export class WorkerMetrics {
         this.#faults.inc({ kind: event.kind })
         return
       case 'state':
+      case 'discovery-told':
         return
       default:
         unreachable(event)

@@ -12,9 +12,9 @@ import { upstreamKey } from './upstream-spec.ts'
 import type { UpstreamSpec } from './upstream-spec.ts'
 
 export interface UpstreamWorker {
-  /** No new requests; running ones continue. */
+  /** No new requests; running ones continue. Never rejects: discovery is told until that succeeds. */
   leave(): Promise<void>
-  /** Accepts requests again. */
+  /** Accepts requests again. Never rejects, as `leave`. */
   rejoin(): Promise<void>
   /** Resolves when nothing is running there. */
   idle(): Promise<void>
@@ -122,12 +122,12 @@ class UpstreamLife {
   async leave(): Promise<boolean> {
     this.#unwanted()
     if (this.#isLeaving) {
-      await this.#worker?.leave().catch(() => undefined)
+      await this.#worker?.leave()
       return false
     }
     this.#isLeaving = true
     await this.#starting
-    await this.#worker?.leave().catch(() => undefined)
+    await this.#worker?.leave()
     await this.#worker?.idle()
     if (!this.#isWanted) {
       await this.#worker?.stop().catch(() => undefined)
@@ -144,7 +144,7 @@ class UpstreamLife {
   keep(): void {
     if (this.#isWanted) return
     this.#isWanted = true
-    void this.#worker?.rejoin().catch(() => undefined)
+    void this.#worker?.rejoin()
   }
 
   #unwanted(): void {
