@@ -3,6 +3,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../test/until.ts'
 import { kvOf } from '../../../test/wire/boostr-toy.ts'
 import { createDisaggConfig } from '../protocol/disagg-config.ts'
+import { boostrHealth } from './boostr-health.ts'
 import { listenBoostrHttp } from './boostr-http.ts'
 import { hostBoostrDecode, hostBoostrPrefill, hostBoostrRouter } from './boostr-roles.ts'
 import type { HostedBoostr } from './boostr-roles.ts'
@@ -25,7 +26,12 @@ async function startRouter(maxTokensMax = 0xffffffff) {
   )
   const onFault = (): void => undefined
   const listen = { host: '127.0.0.1', port: 0, maxTokensMax }
-  const server = await listenBoostrHttp({ ...listen, router, onFault })
+  const server = await listenBoostrHttp({
+    ...listen,
+    router,
+    health: () => boostrHealth(config, mesh),
+    onFault,
+  })
   onTestFinished(async () => void (await server.close(0)))
   const ask = (maxTokens: number, signal: AbortSignal | null = null): Promise<Response> =>
     fetch(`http://127.0.0.1:${server.port}/v1/completions`, {

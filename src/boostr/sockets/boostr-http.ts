@@ -1,7 +1,7 @@
 /**
  * The HTTP side of a router of the dialect `boostr`: token ids in, token ids out.
  *
- * POST /v1/completions {prompt, max_tokens = 256, session_id?} → {tokens, token_count}      GET /health → {status}
+ * POST /v1/completions {prompt, max_tokens = 256, session_id?} → {tokens, token_count}      GET /health → {status, load}
  *
  * `prompt` is a list of token ids, or a text of which each code point is one, because the dialect has no tokenizer.
  */
@@ -13,6 +13,7 @@ import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import type { BoostrRoute } from '../protocol/boostr-route.ts'
 import type { BoostrRouter } from '../protocol/boostr-router.ts'
 import { HttpServer } from '../../network/index.ts'
+import type { BoostrHealth } from './boostr-health.ts'
 
 interface BoostrHttpOptions {
   readonly host: string
@@ -20,6 +21,8 @@ interface BoostrHttpOptions {
   readonly router: BoostrRouter
   /** Largest `max_tokens` of a request. */
   readonly maxTokensMax: number
+  /** Whether requests can be served now. */
+  readonly health: () => BoostrHealth
   readonly onFault: (error: unknown) => void
 }
 
@@ -28,10 +31,10 @@ const MAX_TOKENS_DEFAULT = 256
 
 /** Rejects with `host.address_in_use` when the port is taken. */
 export function listenBoostrHttp(options: BoostrHttpOptions): Promise<HttpServer> {
-  const { host, port, router, maxTokensMax, onFault } = options
+  const { host, port, onFault } = options
   const open = plainRequests({
     bodyBytesMax: BODY_BYTES_MAX,
-    answer: (request) => answer(router, maxTokensMax, request),
+    answer: (request) => answer(options, request),
     refuse: errorReply,
     onFault,
   })
@@ -39,8 +42,7 @@ export function listenBoostrHttp(options: BoostrHttpOptions): Promise<HttpServer
 }
 
 async function answer(
-  router: BoostrRouter,
-  maxTokensMax: number,
+  { router, maxTokensMax, health }: Pick<BoostrHttpOptions, 'router' | 'maxTokensMax' | 'health'>,
   request: HttpRequest,
 ): Promise<HttpReply> {
   const { method, path } = request
@@ -49,9 +51,15 @@ async function answer(
   if (method !== (path === '/health' ? 'GET' : 'POST')) {
     throw new BatonError('request.method_not_allowed', `${path} does not support ${method}`)
   }
-  if (path === '/health') return json({ status: 'ok', load: router.load })
+  if (path === '/health') return healthReply(health(), router.load)
   const tokens = await complete(router, routeOf(request.body, maxTokensMax), request.signal)
   return json({ tokens, token_count: tokens.length })
+}
+
+function healthReply({ canServe, warnings }: BoostrHealth, load: number): HttpReply {
+  const status = canServe ? 'ok' : 'unavailable'
+  const reply = json({ status, load, ...(warnings.length === 0 ? {} : { warnings }) })
+  return canServe ? reply : { ...reply, status: 503 }
 }
 
 /** Ids that JSON numbers cannot represent exactly are sent as text. */

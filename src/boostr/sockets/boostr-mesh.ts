@@ -10,15 +10,16 @@
  */
 import type { AddressInfo, Server, Socket } from 'node:net'
 
-import { BatonError } from '../../base/index.ts'
+import { addressText, BatonError } from '../../base/index.ts'
 import { SKIPPABLE, TAG, batonLimits, boostrLimits, protocolError } from '../../wire/index.ts'
 import type { BoostrFrame } from '../protocol/boostr-message.ts'
 import type { BoostrLink, BoostrNode } from '../protocol/boostr-link.ts'
 import { KvGatherer } from './kv-gatherer.ts'
+import { LinkReports } from './link-reports.ts'
 import { listenOn } from '../../network/index.ts'
 import { WireSocket } from '../../network/index.ts'
 import type { WireSocketOptions, WireTiming } from '../../network/index.ts'
-import { createWireServer, dialWire } from '../../network/index.ts'
+import { createWireServer, dialWire, wireFailure } from '../../network/index.ts'
 import type { WireTls } from '../../network/index.ts'
 
 export type BoostrMeshNode = BoostrNode
@@ -37,6 +38,8 @@ export interface BoostrMeshOptions {
   readonly software?: string
   readonly timing?: WireTiming
   readonly redialMs?: number
+  /** A line for the log: a connection that was refused, cannot be made or was lost, and why. */
+  readonly report?: (line: string) => void
 }
 
 interface Dialled {
@@ -64,6 +67,11 @@ export class BoostrMesh implements BoostrLink {
   readonly #dialled: Dialled[] = []
   /** Ranks of which the node will be told that something for them was lost. */
   readonly #lost = new Set<number>()
+  readonly #reports: LinkReports
+  /** Of ranks that this side connects to: why the last attempt failed, or the connection was lost. */
+  readonly #failures = new Map<number, string>()
+  /** Ranks that were connected at some time. */
+  readonly #known = new Set<number>()
   #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
   #closing: Promise<void> | null = null
 
@@ -73,15 +81,23 @@ export class BoostrMesh implements BoostrLink {
     this.port = address.port
     this.#server = server
     this.#options = options
+    this.#reports = new LinkReports(options.report ?? (() => undefined), () => performance.now())
     this.#node = options.createNode(this)
   }
 
   /** Rejects with `host.address_in_use` when the port is taken. */
   static async listen(options: BoostrMeshOptions): Promise<BoostrMesh> {
     let mesh: BoostrMesh | undefined
-    const server = createWireServer(options.tls, { noDelay: true }, (socket, admit) => {
-      if (mesh !== undefined) mesh.#attach(socket, 'acceptor', null, admit)
-    })
+    const server = createWireServer(
+      options.tls,
+      { noDelay: true },
+      (socket, admit) => {
+        if (mesh !== undefined) mesh.#attach(socket, 'acceptor', null, admit)
+      },
+      (fault) => {
+        if (mesh !== undefined) mesh.#tellRefused(fault)
+      },
+    )
     await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
     mesh = new BoostrMesh(server, options)
     return mesh
@@ -90,6 +106,11 @@ export class BoostrMesh implements BoostrLink {
   /** Ranks that are connected now. */
   get reachable(): readonly number[] {
     return [...this.#byRank.keys()]
+  }
+
+  /** Null: it is connected, or nothing is known yet. */
+  whyUnreachable(rank: number): string | null {
+    return this.#failures.get(rank) ?? null
   }
 
   /** Keeps a connection to that rank until the mesh closes. Only one of two ranks connects, not both. */
@@ -155,8 +176,22 @@ export class BoostrMesh implements BoostrLink {
       this.#attach(socket, 'initiator', dialled)
     })
     dialled.socket = socket
-    const onError = (): void => this.#redial(dialled)
+    const onError = (error: Error): void => {
+      this.#tellFailed(dialled, wireFailure(error), 'cannot be reached')
+      this.#redial(dialled)
+    }
     socket.once('error', onError)
+  }
+
+  #tellFailed({ rank, host, port }: Dialled, reason: BatonError, what: string): void {
+    if (this.#closing !== null) return
+    const line = `rank ${rank} at ${addressText(host, port)} ${what}: ${reason.message}`
+    this.#failures.set(rank, line)
+    this.#reports.tell(line)
+  }
+
+  #tellRefused(reason: BatonError): void {
+    if (this.#closing === null) this.#reports.tell(`a connection was refused: ${reason.message}`)
   }
 
   #redial(dialled: Dialled): void {
@@ -208,8 +243,12 @@ export class BoostrMesh implements BoostrLink {
         onPart: (_tag, length, offset, bytes, start, end) => {
           kv.onPart(length, offset, bytes.subarray(start, end))
         },
-        onClosed: () => {
+        onClosed: (reason) => {
           this.#wires.delete(wire)
+          if (dialled !== null) {
+            const what = from < 0 ? 'cannot be reached' : 'was lost'
+            this.#tellFailed(dialled, reason, what)
+          } else if (from < 0 && reason.code !== 'transport.disconnected') this.#tellRefused(reason)
           if (this.#byRank.get(from) === wire) {
             this.#byRank.delete(from)
             this.#node.peerGone(from)
@@ -233,11 +272,17 @@ export class BoostrMesh implements BoostrLink {
     const before = this.#byRank.get(rank)
     this.#byRank.set(rank, wire)
     if (before !== undefined) {
-      // A rank that reconnects had lost its connection without this side noticing.
+      // A rank that reconnects had lost its connection without this side noticing, or is there twice.
       this.#node.peerGone(rank)
-      before.close(new BatonError('transport.disconnected', `rank ${rank} has connected again`))
+      const text = `rank ${rank} has connected again: do two processes have this rank?`
+      this.#reports.tell(text)
+      before.close(new BatonError('transport.disconnected', text))
     }
     this.#node.peerBack?.(rank)
+    if (this.#failures.delete(rank) && this.#known.has(rank)) {
+      this.#reports.tell(`rank ${rank} is connected again`)
+    }
+    this.#known.add(rank)
     for (const waiting of this.#waiting) if (waiting.rank === rank) waiting.resolve()
     this.#waiting = this.#waiting.filter((waiting) => waiting.rank !== rank)
   }

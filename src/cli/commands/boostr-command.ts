@@ -7,13 +7,14 @@
  */
 import { addressText, BatonError } from '../../base/index.ts'
 import {
+  boostrHealth,
   hostBoostrDecode,
   hostBoostrPrefill,
   hostBoostrRouter,
   listenBoostrHttp,
 } from '../../boostr/index.ts'
 import { watchShutdownSignals } from '../../host/index.ts'
-import type { BoostrMesh } from '../../boostr/index.ts'
+import type { BoostrHealth, BoostrMesh } from '../../boostr/index.ts'
 import { createDisaggConfig } from '../../boostr/index.ts'
 import { firstLineOf } from '../options/first-line.ts'
 import type { BoostrRole } from './boostr-flags.ts'
@@ -98,13 +99,18 @@ const START: Readonly<Record<BoostrRole, Start>> = {
     const options = { config, peers, inFlightMax, ...DEADLINES, ...LIMITS }
     const { node, mesh } = await hostBoostrRouter(meshOf(security), options)
     dial(mesh, [...prefill, ...decode])
+    const health = (): BoostrHealth => boostrHealth(config, mesh)
     const onFault = (error: unknown): void => console.error(`baton: ${String(error)}`)
-    const server = await listenBoostrHttp({ ...http, router: node, maxTokensMax, onFault }).catch(
-      async (error: unknown) => {
-        await mesh.close()
-        throw error
-      },
-    )
+    const server = await listenBoostrHttp({
+      ...http,
+      router: node,
+      maxTokensMax,
+      health,
+      onFault,
+    }).catch(async (error: unknown) => {
+      await mesh.close()
+      throw error
+    })
     announce('router', rank, `http://${addressText(http.host, server.port)}`)
     return async () => await Promise.all([server.close(HTTP_GRACE_MS), mesh.close()])
   },
@@ -141,8 +147,11 @@ const START: Readonly<Record<BoostrRole, Start>> = {
   },
 }
 
-function meshOf(security: WireSecurity): WireSecurity & { readonly software: string } {
-  return { ...security, software: `baton/${BATON_VERSION}` }
+function meshOf(
+  security: WireSecurity,
+): WireSecurity & { readonly software: string; readonly report: (line: string) => void } {
+  const report = (line: string): void => console.error(`baton: ${line}`)
+  return { ...security, software: `baton/${BATON_VERSION}`, report }
 }
 
 function announce(role: BoostrRole, rank: number, address: string): void {
