@@ -13,6 +13,8 @@ import type { ModelRouter } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { largestAgreeing, olderFirst, WorkersByFacts } from './agreeing-workers.ts'
 import type { AlikeWorkers } from './agreeing-workers.ts'
+import { factsOfCards } from './facts-of-cards.ts'
+import type { FactsOfCards } from './facts-of-cards.ts'
 import type { WorkerLinks } from './worker-links.ts'
 
 /** A worker with the model's name that differs from those that serve it. */
@@ -41,7 +43,7 @@ export class ServedModel {
   readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
   /** Facts of all cards together that every request needs; null: the cards have changed. */
-  #ofCards: OfCards | null = null
+  #ofCards: FactsOfCards | null = null
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Serving and refused ones. */
   readonly #byFacts = new WorkersByFacts()
@@ -189,8 +191,8 @@ export class ServedModel {
     return this.#together.cards
   }
 
-  get #together(): OfCards {
-    this.#ofCards ??= ofCards([...this.#cards.values()])
+  get #together(): FactsOfCards {
+    this.#ofCards ??= factsOfCards([...this.#cards.values()])
     return this.#ofCards
   }
 
@@ -384,33 +386,6 @@ export class ServedModel {
   }
 }
 
-interface OfCards {
-  readonly cards: readonly WorkerCard[]
-  /** The smallest of them. */
-  readonly contextLength: number | undefined
-  /** Features that all of them have, of those that state any. */
-  readonly features: readonly EngineFeature[] | undefined
-  readonly silentWorkers: readonly WorkerId[]
-  readonly statingWorkers: readonly WorkerId[] | null
-}
-
 function oldestFirst(kinds: Iterable<AlikeWorkers>): readonly WorkerCard[] {
   return [...kinds].flatMap(({ cards }) => [...cards.values()]).toSorted(olderFirst)
-}
-
-function ofCards(cards: readonly WorkerCard[]): OfCards {
-  let shortest: number | undefined
-  let common: readonly EngineFeature[] | undefined
-  const [silentWorkers, others]: [WorkerId[], WorkerId[]] = [[], []]
-  for (const { engine, mode, workerId } of cards) {
-    const { contextLength, features } = engine
-    const isSilent = features === undefined && mode !== 'prefill'
-    ;(isSilent ? silentWorkers : others).push(workerId)
-    if (contextLength !== undefined) shortest = Math.min(shortest ?? Infinity, contextLength)
-    if (features !== undefined) {
-      common = common === undefined ? features : common.filter((name) => features.includes(name))
-    }
-  }
-  const statingWorkers = silentWorkers.length === 0 || common === undefined ? null : others
-  return { cards, contextLength: shortest, features: common, silentWorkers, statingWorkers }
 }
