@@ -19,6 +19,7 @@ export class BoostrMembers {
   readonly #options: BoostrMembersOptions
   readonly #gone = new Set<number>()
   readonly #rejoining = new Map<number, Timer>()
+  #isClosed = false
 
   constructor(options: BoostrMembersOptions) {
     this.#options = options
@@ -34,7 +35,7 @@ export class BoostrMembers {
 
   lost(rank: number): void {
     const { peers, clock, onGone } = this.#options
-    if (peers === 'baton') {
+    if (peers === 'baton' || this.#isClosed) {
       this.#gone.add(rank)
     } else if (this.isConnected(rank)) {
       const timer = clock.after(REJOIN_MS, () => {
@@ -52,7 +53,9 @@ export class BoostrMembers {
     this.#rejoining.delete(rank)
   }
 
+  /** The connections end after this, and nothing waits for them any more. */
   close(): void {
+    this.#isClosed = true
     for (const timer of this.#rejoining.values()) timer.cancel()
     this.#rejoining.clear()
   }

@@ -6,6 +6,8 @@ import { BoostrDecodeWorker } from './boostr-decode-worker.ts'
 import { encodeBoostr, encodeKvCache } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
 import { BoostrPrefillWorker } from './boostr-prefill-worker.ts'
+import { BoostrRouter } from './boostr-router.ts'
+import { createDisaggConfig } from './disagg-config.ts'
 import { wrapKv } from './kv-envelope.ts'
 
 describe('one node of the dialect', () => {
@@ -136,4 +138,42 @@ describe('one node of the dialect', () => {
     request(2n)
     expect([worker.refusedCount, tags.includes(35)]).toEqual([1, true])
   })
+
+  it.each(['baton', 'boostr'] as const)(
+    'a node that is closed before its connections (%s peers) - leaves no timer that keeps its process',
+    (peers) => {
+      const clock = new ManualClock()
+      const link = { send: () => undefined, reset: () => undefined }
+      const config = createDisaggConfig({
+        prefillWorkers: [100],
+        decodeWorkers: [200],
+        routerRank: 0,
+        maxKvTransferBytes: 1e6,
+      })
+      const limits = { prefillMs: 100, tokenMs: 100, queueMax: 10, affinityMax: 10 }
+      const router = new BoostrRouter({ link, clock, config, peers, ...limits })
+      const reply = { onToken: () => undefined, onDone: () => undefined, onError: () => undefined }
+      for (let i = 0; i < 3; i++) {
+        router.routeRequest({ tokenIds: BigInt64Array.of(1n), maxNewTokens: 1 }, reply)
+      }
+      const prefill = new BoostrPrefillWorker({
+        link,
+        clock,
+        prefill: (_, done) => done(new Uint8Array(8)),
+        decodeWorkers: [200],
+        maxKvTransferBytes: 1e6,
+        peers,
+        ackMs: 500,
+        parkedMax: 10,
+      })
+      const request = { kind: 'prefill-request', requestId: 1n, seqLen: 1 } as const
+      prefill.receive(0, encodeBoostr({ ...request, decodeRank: 200 }))
+      prefill.receive(0, encodeBoostr({ kind: 'activation', tokenIds: BigInt64Array.of(1n) }))
+      for (const node of [router, prefill]) {
+        node.close()
+        for (const rank of [0, 100, 200]) node.peerGone(rank)
+      }
+      expect(clock.timerCount).toBe(0)
+    },
+  )
 })

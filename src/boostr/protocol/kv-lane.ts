@@ -80,9 +80,11 @@ export class KvLane<Job extends { readonly payload: Uint8Array }> {
     this.#sendNext()
   }
 
+  /** The connections end after this, and nothing waits for them any more. */
   close(): void {
     this.#clear()
     this.#waiting = []
+    this.#connection = 'gone'
   }
 
   #sendNext(): void {
