@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { usageOf } from '../request/index.ts'
 import { chunkOf } from './engine-chunk.ts'
 import type { EngineChunk } from './engine-chunk.ts'
-import { PAYLOAD_BYTES_MAX, SCORES_MAX, TOKENS_MAX, VALUE_BYTES } from './item-budget.ts'
+import { VALUE_BYTES } from './item-budget.ts'
 import { brokenStreamRule, StreamValidator } from './validate-stream.ts'
 
 /** Every read of a field of it, at any depth, is counted; the second one returns something else. */
@@ -101,11 +101,15 @@ describe('chunkOf', () => {
     expect(ruleOf(item)).toBe(rule)
   })
 
+  // Written here, so that another limit needs another guarantee.
+  const IDS_MAX = 4_194_304
+  const SCORES_MAX = 1_048_576
+  const PAYLOAD_BYTES_MAX = 8 * 1_048_576
   const tops = (count: number) => [{ ...score, top: Array<object>(count).fill(score) }]
   const megabytes = (count: number) => Array<object>(count).fill(new Uint8Array(2 ** 20))
   it.each<[string, number, (count: number) => object]>([
-    ['ids', TOKENS_MAX, (count) => ({ tokenIds: Array<number>(count).fill(7) })],
-    ['ids in a typed array', TOKENS_MAX, (count) => ({ tokenIds: new Uint16Array(count) })],
+    ['ids', IDS_MAX, (count) => ({ tokenIds: Array<number>(count).fill(7) })],
+    ['ids in a typed array', IDS_MAX, (count) => ({ tokenIds: new Uint16Array(count) })],
     ['alternatives', SCORES_MAX - 1, (count) => ({ tokenIds: [5], logprobs: tops(count) })],
     [
       'alternatives of two tokens',

@@ -167,6 +167,17 @@ describe('Worker - a hung engine', () => {
     expect(scene.kinds()).toContain('engine-stalled')
   })
 
+  it('no sign of life, with the default limit - the request ends after 120 s', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: hangAt } }))
+    await passed(scene, 119_000)
+    expect(reply.failure).toBeNull()
+    // The token before is noticed up to 30 s later.
+    await passed(scene, 32_000)
+    expect(reply.failure?.code).toBe('backend.response_timeout')
+  })
+
   it('clients that give up, one after the other - are no sign of life', async () => {
     const scene = await silentScene()
     for (let n = 0; n < 6; n++) {

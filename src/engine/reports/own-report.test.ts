@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { KvEvent } from '../../kv/index.ts'
-import { EVENT_HEAD_WORDS, EVENT_WORDS_MAX, ownKvEvents } from './own-kv-events.ts'
+import { EVENT_HEAD_WORDS, ownKvEvents } from './own-kv-events.ts'
 import { kvEventFault, ownKvEvent, ownLoadReport } from './own-report.ts'
 import { rankFault } from './report-faults.ts'
 
@@ -166,6 +166,9 @@ describe('ownKvEvents', () => {
     const list = new Proxy([], { get: refuse })
     expect(read(list)).toEqual([0, ['the list cannot be read: no']])
   })
+
+  /** 64 MiB in words of 4 bytes. */
+  const EVENT_WORDS_MAX = 16_777_216
 
   it('one large event, named again and again - is read as far as the limit', () => {
     const hashes = new Uint32Array(2 ** 20)

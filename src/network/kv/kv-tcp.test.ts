@@ -1,6 +1,6 @@
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
@@ -164,6 +164,20 @@ describe('KV over TCP', () => {
     }
     expect(server.stats.bytesSent).toBeLessThan(3 * 2_000_000)
     await until('release', () => blocks.openPins === 0)
+  })
+
+  it('the frontend of an offer is lost - the KV is kept for 3 s for a puller that has the offer', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const server = await KvTcpServer.listen()
+    cleanups.push(() => server.close())
+    const blocks = new KitBlocks([1_000])
+    const { offerId } = server.offer(blocks.pin(), blocks)
+    server.frontendLost(offerId)
+    vi.advanceTimersByTime(2_999)
+    expect(blocks.openPins).toBe(1)
+    vi.advanceTimersByTime(2)
+    expect(blocks.openPins).toBe(0)
   })
 
   it('a connection that is lost again and again - the pull fails, the offer is released', async () => {

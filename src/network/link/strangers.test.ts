@@ -128,6 +128,20 @@ describe('unauthenticated connections', () => {
     },
   )
 
+  it('64 KiB before authentication - are accepted; a byte more closes the connection', async () => {
+    const server = await listen({ secret: 's', timing: PATIENT })
+    const stranger = new Stranger(server)
+    const first = hello()
+    // One frame to skip, shorter than the longest one that may be skipped.
+    stranger.send(first).send(headOf(512 * 1024, 0x80000000 + 999))
+    stranger.send(new Uint8Array(64 * 1024 - first.length - 8))
+    await until('HELLO was sent', () => stranger.tags.includes(TAG.HELLO))
+    expect(await ask(server, 's')).toBe('length')
+    expect(stranger.isClosed).toBe(false)
+    stranger.send(new Uint8Array(1))
+    await until('the connection is closed', () => stranger.isClosed)
+  })
+
   it('a HELLO without the secret - gets no proof that could be used to guess secrets', async () => {
     const server = await listen({ secret: 's3cret', timing: QUICK })
     const stranger = new Stranger(server).send(hello())

@@ -61,6 +61,21 @@ describe('KvRouter: a snapshot after rejected events', () => {
     expect(kvSnapshotsAsked).toBeLessThan(20)
   })
 
+  it('one whose events are always rejected - the waits double from 1 s to 60 s', () => {
+    const { router, clock } = buildPool()
+    const worker = workerIdOf(1)
+    router.workerJoined(card(1))
+    const askedAt: number[] = []
+    for (let second = 0; second <= 243; second++) {
+      router.kvEvents(worker, { sequence: second + 1, dpRank: 0, events: [refused] })
+      if (router.wantsKvSnapshot(worker, 0)) askedAt.push(second)
+      clock.advance(1_000)
+    }
+    expect(askedAt.slice(1).map((at, i) => at - askedAt[i]!)).toEqual([
+      1, 2, 4, 8, 16, 32, 60, 60, 60,
+    ])
+  })
+
   it('a large snapshot, of which the last part is rejected after seconds - is asked for ever more rarely', () => {
     const { router, clock } = buildPool()
     const worker = workerIdOf(1)

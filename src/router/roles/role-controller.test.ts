@@ -78,6 +78,17 @@ describe('RoleController', () => {
     expect(controller.decide(view(1100, {}, FULL))).not.toBeNull()
   })
 
+  it('without settings - a shortage of 15 s, then 60 s without a further change', () => {
+    const controller = new RoleController()
+    const slow = { predictedTtftMs: 2_001 }
+    controller.decide(view(0, slow))
+    expect(controller.decide(view(14_999, slow))).toBeNull()
+    expect(controller.decide(view(15_000, slow))).not.toBeNull()
+    for (const atMs of [20_000, 50_000, 74_999])
+      expect(controller.decide(view(atMs, {}, FULL))).toBeNull()
+    expect(controller.decide(view(75_000, {}, FULL))).not.toBeNull()
+  })
+
   it('the last worker of a role, or none that may change - nothing changes', () => {
     const controller = new RoleController(OPTIONS)
     controller.decide(view(0, SLOW, { workers: 1 }))

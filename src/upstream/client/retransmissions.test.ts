@@ -1,6 +1,14 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { until } from '../../../test/until.ts'
+import { osClock } from '../../os/index.ts'
+import { UpstreamClient } from './upstream-client.ts'
+import { parseUpstreamUrl } from './upstream-url.ts'
 import { retransmissionsIn } from './retransmissions.ts'
 
 const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -9,6 +17,12 @@ const TABLE = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->whe
    2: 0000000000000000FFFF00000100007F:0050 0000000000000000FFFF00000100007F:C001 01 00000004:00000000 01:1 0000000A 0 0 1
 `
 const SCRIPT = fileURLToPath(new URL('../../../test/upstream/vanished-machine.ts', import.meta.url))
+const SINK = {
+  onHead: () => undefined,
+  onBody: () => undefined,
+  onEnd: () => undefined,
+  onError: () => undefined,
+}
 /** In a network namespace of its own, where removing the machine affects nobody. */
 const inOwnNetwork = (args: readonly string[]) =>
   spawnSync('unshare', ['-rn', ...args], { encoding: 'utf8', timeout: 60_000 })
@@ -22,6 +36,37 @@ describe('retransmissions', () => {
     ])
     expect([...retransmissionsIn('')]).toEqual([])
   })
+
+  it.skipIf(process.platform !== 'linux')(
+    'a connection that waits for an answer - is probed by the system after 10 s of silence',
+    async () => {
+      const heard = new Set<Socket>()
+      const server = createServer((socket) => void heard.add(socket)).listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      const { port } = server.address() as AddressInfo
+      const client = new UpstreamClient({
+        url: parseUpstreamUrl(`http://127.0.0.1:${port}`),
+        clock: osClock,
+      })
+      onTestFinished(() => {
+        client.close()
+        for (const socket of heard) socket.destroy()
+        server.close()
+      })
+      client.send({ method: 'GET', path: '/' }, SINK)
+      const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
+      // Hundredths of a second until the timer of the keep-alive, which has number 2.
+      const dueIn = (): number | undefined =>
+        readFileSync('/proc/net/tcp', 'latin1')
+          .split('\n')
+          .map((line) => line.trim().split(/\s+/))
+          .filter(([, , remote, state]) => remote?.endsWith(end) === true && state === '01')
+          .map((fields) => /^02:([0-9A-F]+)$/.exec(fields[5] ?? '')?.[1])
+          .flatMap((due) => (due === undefined ? [] : [Number.parseInt(due, 16)]))[0]
+      await until('the timer runs', () => dueIn() !== undefined)
+      expect(dueIn()).toBeLessThanOrEqual(1_000)
+    },
+  )
 
   it.skipIf(!CAN_UNSHARE)(
     'a machine that vanishes before it acknowledges a request - ends it, and a long computation does not',

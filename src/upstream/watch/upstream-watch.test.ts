@@ -95,12 +95,24 @@ async function describedServer(says: { models: object[]; props?: object }) {
   const askIdentity = (deadlineMs: number) =>
     serverIdentity(client, { kind, model: 'm', deadlineMs })
   const lost: string[] = []
+  let checks = 0
+  /** Checks at each question for the identity. */
+  const checksAt: number[] = []
   const watch = new UpstreamWatch({
     client,
     dialect: {},
     identity: await askIdentity(400),
-    askIdentity,
-    clock: osClock,
+    askIdentity: (deadlineMs) => {
+      checksAt.push(checks)
+      return askIdentity(deadlineMs)
+    },
+    clock: {
+      ...osClock,
+      after: (delayMs, fire) => {
+        if (delayMs === 1) checks += 1
+        return osClock.after(delayMs, fire)
+      },
+    },
     everyMs: 1,
     onLoad: () => undefined,
     onUnavailable: () => undefined,
@@ -108,7 +120,7 @@ async function describedServer(says: { models: object[]; props?: object }) {
   })
   open.push(watch, client, server)
   watch.start()
-  return { lost, asked: () => asked }
+  return { lost, asked: () => asked, checksAt }
 }
 
 describe('UpstreamWatch - another server at the address', () => {
@@ -127,6 +139,12 @@ describe('UpstreamWatch - another server at the address', () => {
     Object.assign(says, change)
     await until('lost', () => lost.length > 0)
     expect(lost).toEqual([expect.stringMatching(`another server .* differs in ${field}\\b`)])
+  })
+
+  it('the server is asked who it is with every fifth check', async () => {
+    const { checksAt } = await describedServer({ models: [{ id: 'm', max_model_len: 4 }] })
+    await until('four questions', () => checksAt.length >= 4)
+    expect(checksAt.slice(0, 4)).toEqual([5, 10, 15, 20])
   })
 
   it('other entries of its list, the time of an entry, no list - it stays', async () => {
