@@ -99,7 +99,14 @@ describe('baton boostr - a fleet of processes', () => {
     expect(last).toMatchObject({ status: 200, body: { tokens: singleNode('after it', 9) } })
     expect((await ask(http, { prompt: '' })).status).toBe(400)
     const health = await fetch(`http://${http}/health`)
-    expect(await health.json()).toEqual({ status: 'ok', load: 0 })
+    expect(await health.json()).toEqual({
+      status: 'ok',
+      load: 0,
+      warnings: [
+        expect.stringMatching(/^prefill worker 1: rank 1 at /),
+        expect.stringMatching(/^decode worker 3: rank 3 at /),
+      ],
+    })
 
     for (const one of [router, prefill[1], decode[1]]) {
       one?.process.kill('SIGTERM')

@@ -82,7 +82,7 @@ describe('links of a rank that fail', () => {
       { tls: FLEET },
       { tls: { ...OTHER, ca: FLEET.ca } },
       'a connection was refused: TLS handshake failed: certificate refused',
-      'cannot be reached: the peer has refused the certificate of this process',
+      'cannot be reached: TLS handshake failed: the peer has refused the certificate of this process',
     ],
     [
       'TLS on one side only',

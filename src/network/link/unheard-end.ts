@@ -40,6 +40,6 @@ function closed(error: Error | null, hint: string): BatonError {
 function refusedCertificate(own: X509Certificate | null, error: Error | null): BatonError {
   const why = own === null ? null : whyUnusable(own, Date.now())
   const advice = why ?? 'is it signed by the authority in the --tls-ca of the peer?'
-  const text = `the peer has refused the certificate of this process (--tls-cert): ${advice}`
+  const text = `TLS handshake failed: the peer has refused the certificate of this process (--tls-cert): ${advice}`
   return new BatonError('transport.tls_failed', text, { cause: error })
 }
