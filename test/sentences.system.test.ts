@@ -89,6 +89,10 @@ describe('environment errors', () => {
       ['frontend', '--port', '0', '--discovery-dir', folder, '--scorer', PIPE],
       `--scorer ${PIPE}: is not a file`,
     ],
+    [
+      [...serve, '--sim-args', '{"planner_profile_data":"/dev/zero"}'],
+      'EFBIG: more than 268435456 bytes',
+    ],
     [['replay', '/dev/zero'], 'trace /dev/zero: not readable: it has more than 1073741824 bytes'],
   ])(
     '%j - an endless file, a pipe or a folder is refused in a sentence',
