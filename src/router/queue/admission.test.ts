@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { buildModel, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
+import type { ScriptedCall } from '../../../test/router/scripted-plane.ts'
 import { fleet } from '../../../test/router/small-fleet.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { RoutingHints } from '../../request/index.ts'
@@ -366,14 +367,17 @@ describe('a worker that reported to be full and nothing since', () => {
     expect([plane.calls.length, pool().queuedRequests]).toEqual([3, 1])
   })
 
-  it('the probe ends without a token - the next one goes there', () => {
+  it.each([
+    ['fails', (call: ScriptedCall) => call.fail('backend.unknown'), [2, 1]],
+    ['ends with an empty answer', (call: ScriptedCall) => call.finish(), [3, 0]],
+  ] as const)('the probe %s - [sent, queued] are %j', (_, end, counts) => {
     const { plane, send, pool, router, clock } = fleet(1)
     router.fleet.load(workerIdOf(1), report(2, 9))
     for (let i = 0; i < 3; i++) send()
     clock.advance(6000)
     expect(plane.calls.length).toBe(1)
-    plane.call(0).finish()
-    expect([plane.calls.length, pool().queuedRequests]).toEqual([2, 1])
+    end(plane.call(0))
+    expect([plane.calls.length, pool().queuedRequests]).toEqual(counts)
   })
 
   it('it reports again - the report is believed, and the warning ends', () => {
