@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
   atEnd,
+  breakableFolder,
   deadPid,
   discoveryOf,
   endDiscoveriesAfterEach,
@@ -67,6 +68,29 @@ describe('FileDiscovery - close', () => {
     })
     await discovery.close()
     expect(await readdir(folder)).toEqual([])
+  })
+
+  it('an entry that could not be removed - is replaced when its process registers the id again', async () => {
+    const { folder, breakIt, mendIt } = await breakableFolder()
+    const discovery = discoveryOf(folder)
+    const first = await discovery.register(sampleCard(1))
+    await breakIt()
+    await expect(first.close()).rejects.toThrow('ENOTDIR')
+    await mendIt()
+    const second = await discovery.register(sampleCard(1, { port: 2 }))
+    await expect(discovery.register(sampleCard(1))).rejects.toMatchObject({
+      code: 'request.conflict',
+    })
+    await second.close()
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('a folder that cannot be written - close returns', async () => {
+    const { folder, breakIt } = await breakableFolder()
+    const discovery = discoveryOf(folder)
+    await discovery.register(sampleCard(1))
+    await breakIt()
+    await discovery.close()
   })
 })
 

@@ -4,6 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises'
 import { BatonError } from '../base/index.ts'
+import type { WorkerId } from '../base/index.ts'
 import { isProcessAlive, processPlace } from '../os/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
@@ -36,7 +37,8 @@ export class FileDiscovery implements Discovery {
   readonly #options: FileDiscoveryOptions
   readonly #lease: Lease
   readonly #place: string
-  readonly #registrations = new Set<FileRegistration>()
+  /** Also closed ones, until the id is registered again. */
+  readonly #registrations = new Map<WorkerId, FileRegistration>()
   readonly #watches = new Set<FileWatch>()
 
   constructor(options: FileDiscoveryOptions) {
@@ -56,7 +58,7 @@ export class FileDiscovery implements Discovery {
       { folder, place: this.#place, renewMs, observer },
       card,
     )
-    this.#registrations.add(registration)
+    this.#registrations.set(card.workerId, registration)
     return registration
   }
 
@@ -73,9 +75,12 @@ export class FileDiscovery implements Discovery {
   async close(): Promise<void> {
     for (const watch of this.#watches) watch.close()
     this.#watches.clear()
-    const registrations = [...this.#registrations]
+    const registrations = [...this.#registrations.values()]
     this.#registrations.clear()
-    await Promise.all(registrations.map((registration) => registration.close()))
+    // Entries that cannot be removed expire.
+    await Promise.all(
+      registrations.map((registration) => registration.close().catch(() => undefined)),
+    )
   }
 
   async #makeFolder(): Promise<void> {
@@ -90,12 +95,13 @@ export class FileDiscovery implements Discovery {
   async #isTaken(card: WorkerCard): Promise<boolean> {
     const path = entryPath(this.#options.folder, card.workerId)
     const { ttlMs, renewMs } = this.#lease
-    const first = await this.#foreignMark(path)
+    const before = this.#registrations.get(card.workerId)
+    const first = await this.#foreignMark(path, before)
     if (typeof first === 'boolean') return first
     const endMs = performance.now() + ttlMs
     while (performance.now() < endMs) {
       await new Promise((resolve) => setTimeout(resolve, renewMs / 4))
-      const mark = await this.#foreignMark(path)
+      const mark = await this.#foreignMark(path, before)
       if (mark !== first) return mark !== false
     }
     return false
@@ -103,13 +109,18 @@ export class FileDiscovery implements Discovery {
 
   /**
    * False: there is no live owner; true: its process is alive; a number: a mark that changes while its owner is
-   * alive.
+   * alive. `before`: the last registration of this process under the id.
    */
-  async #foreignMark(path: string): Promise<boolean | number> {
+  async #foreignMark(
+    path: string,
+    before: FileRegistration | undefined,
+  ): Promise<boolean | number> {
     try {
       const stats = await stat(path)
       checkEntryFile(stats)
-      const { card: other, machine } = decodeCardFile(await readFile(path, 'utf8'))
+      const text = await readFile(path, 'utf8')
+      if (before?.hasLeft(text) === true) return false
+      const { card: other, machine } = decodeCardFile(text)
       if (machine !== this.#place || other.pid === undefined) return stats.mtimeMs
       return isProcessAlive(other.pid)
     } catch (thrown) {

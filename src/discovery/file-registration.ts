@@ -28,6 +28,7 @@ export class FileRegistration implements Registration {
   #beat: NodeJS.Timeout | null = null
   #system: FSWatcher | null = null
   #closed = false
+  #isRemoved = false
   #hasFailed = false
   /** Serialises writes, heartbeats and the removal, because a late heartbeat must not restore a removed file. */
   #turn: Promise<void> = Promise.resolve()
@@ -62,7 +63,17 @@ export class FileRegistration implements Registration {
     this.#closed = true
     this.#system?.close()
     if (this.#beat !== null) clearInterval(this.#beat)
-    return this.#inTurn(() => rm(this.path, { force: true }))
+    return this.#inTurn(async () => {
+      // Another worker may have the id by now.
+      if (this.#isRemoved) return
+      await rm(this.path, { force: true })
+      this.#isRemoved = true
+    })
+  }
+
+  /** An entry with this text is what is left after `close`, which may have failed: no worker has it any more. */
+  hasLeft(text: string): boolean {
+    return this.#closed && text === this.#text
   }
 
   #renew(): void {

@@ -175,6 +175,23 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
     await record.until('left 1')
   })
 
+  it('a worker that closes while the server does not answer, and returns with it - replaces its entry at once', async () => {
+    const server = await startServer()
+    const proxy = await FaultyProxy.start(server.port)
+    ends.push(() => proxy.close())
+    // The entry would be deleted after ten times to live.
+    const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { ttlMs: 60_000 })
+    const first = await worker.register(sampleCard(1))
+    proxy.cut()
+    await first.close()
+    proxy.mend()
+    await worker.register(sampleCard(1, { port: 2 }))
+    await expect(worker.register(sampleCard(1))).rejects.toMatchObject({ code: 'request.conflict' })
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    expect(record.cards.get('1')?.port).toBe(2)
+  })
+
   it('a partitioned frontend - keeps the known workers, and then gets the missed changes', async () => {
     const server = await startServer()
     const proxy = await FaultyProxy.start(server.port)

@@ -2,6 +2,7 @@
  * Discovery over NATS JetStream, for fleets of many machines: cards in a bucket, heartbeats as messages.
  */
 import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
 import { isProcessAlive, processPlace } from '../../os/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { Registration } from '../../worker/index.ts'
@@ -53,7 +54,10 @@ export class NatsDiscovery implements Discovery {
   readonly #prefix: string
   readonly #place: string
   readonly #session: NatsSession
-  readonly #registrations = new Set<NatsRegistration>()
+  /** Also closed ones, until the id is registered again. */
+  readonly #registrations = new Map<WorkerId, NatsRegistration>()
+  /** Cards that may be in the bucket, although storing them failed: the answer may have been lost. */
+  readonly #lost = new Map<WorkerId, WorkerCard>()
   readonly #watches = new Set<NatsWatch>()
   readonly #registerMs: number
   #peers: NatsPeers | null = null
@@ -78,9 +82,9 @@ export class NatsDiscovery implements Discovery {
   /** Waits for an unavailable server, so that a worker need not be started again when NATS is back. */
   async register(card: WorkerCard, observer: RegistrationObserver = {}): Promise<Registration> {
     const endMs = performance.now() + this.#registerMs
-    for (let attempt = 1; ; attempt++) {
+    for (;;) {
       try {
-        return await this.#registerNow(card, observer, attempt)
+        return await this.#registerNow(card, observer)
       } catch (thrown) {
         const error = BatonError.from(thrown, 'discovery.unavailable')
         if (!isSilence(error) || this.#closed || performance.now() > endMs) throw error
@@ -89,27 +93,26 @@ export class NatsDiscovery implements Discovery {
     }
   }
 
-  async #registerNow(
-    card: WorkerCard,
-    observer: RegistrationObserver,
-    attempt: number,
-  ): Promise<Registration> {
+  async #registerNow(card: WorkerCard, observer: RegistrationObserver): Promise<Registration> {
     await this.#opened((why) => observer.renewalFailed?.(unavailable(why)))
-    const revision = await this.#deadRevision(card, attempt > 1)
-    const registration = await NatsRegistration.create(
-      {
-        session: this.#session,
-        prefix: this.#prefix,
-        place: this.#place,
-        renewMs: this.#lease.renewMs,
-        beatsPerCard: BEATS_PER_CARD,
-        observer,
-      },
-      card,
-      revision,
-    )
-    this.#registrations.add(registration)
-    return registration
+    const revision = await this.#deadRevision(card.workerId)
+    const options = {
+      session: this.#session,
+      prefix: this.#prefix,
+      place: this.#place,
+      renewMs: this.#lease.renewMs,
+      beatsPerCard: BEATS_PER_CARD,
+      observer,
+    }
+    try {
+      const registration = await NatsRegistration.create(options, card, revision)
+      this.#registrations.set(card.workerId, registration)
+      this.#lost.delete(card.workerId)
+      return registration
+    } catch (thrown) {
+      this.#lost.set(card.workerId, card)
+      throw thrown
+    }
   }
 
   async watch(observer: DiscoveryObserver): Promise<DiscoveryWatch> {
@@ -146,7 +149,7 @@ export class NatsDiscovery implements Discovery {
     this.#closed = true
     for (const watch of this.#watches) watch.close()
     this.#watches.clear()
-    const registrations = [...this.#registrations]
+    const registrations = [...this.#registrations.values()]
     this.#registrations.clear()
     await Promise.all(
       registrations.map((registration) => registration.close().catch(() => undefined)),
@@ -156,21 +159,24 @@ export class NatsDiscovery implements Discovery {
 
   /**
    * The revision of an expired entry under this id; 0 when there is none. Throws `request.conflict` when its owner
-   * is alive; for an owner on another machine only a heartbeat shows that, which takes up to the time to live.
-   * `isAgain`: an earlier attempt of this process may have succeeded although its answer was lost.
+   * is alive; for an owner on another machine only a heartbeat shows that, which takes up to the time to live. What this
+   * process has left behind has no owner any more.
    */
-  async #deadRevision(own: WorkerCard, isAgain: boolean): Promise<number> {
-    const { workerId } = own
+  async #deadRevision(workerId: WorkerId): Promise<number> {
     const entry = await this.#session.bucket.get(workerId)
     if (entry === null || entry.operation !== 'PUT') return 0
-    if (isAgain && this.#isOf(own, entry.string())) return entry.revision
+    const before = this.#registrations.get(workerId)
+    const left = [this.#lost.get(workerId), before?.leftCard]
+    if (before?.leftCard !== null && left.some((card) => this.#isOf(card, entry.string())))
+      return entry.revision
     if (await this.#isOwnerAlive(workerId, entry.string())) {
       throw new BatonError('request.conflict', `worker ${workerId} is registered already`)
     }
     return entry.revision
   }
 
-  #isOf(own: WorkerCard, text: string): boolean {
+  #isOf(own: WorkerCard | null | undefined, text: string): boolean {
+    if (own === null || own === undefined) return false
     try {
       const { card, machine } = decodeCardFile(text)
       const isSame = card.pid === own.pid && card.startedAtEpochMs === own.startedAtEpochMs

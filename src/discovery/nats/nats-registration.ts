@@ -86,6 +86,11 @@ export class NatsRegistration implements Registration {
     })
   }
 
+  /** The card that may still be in the bucket after `close`; null: this is not closed. */
+  get leftCard(): WorkerCard | null {
+    return this.#closed ? this.#card : null
+  }
+
   get #text(): string {
     return encodeCardFile({ card: this.#card, machine: this.#options.place })
   }

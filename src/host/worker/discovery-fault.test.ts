@@ -1,12 +1,10 @@
 /** Workers whose state changes while the folder of the fleet cannot be written. */
-import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import {
   atEnd,
+  breakableFolder,
   discoveryOf,
   endDiscoveriesAfterEach,
-  temporaryFolder,
 } from '../../../test/fixtures/discovery-folder.ts'
 import { until } from '../../../test/until.ts'
 import { BatonError } from '../../base/index.ts'
@@ -24,16 +22,7 @@ const AWAY = new BatonError('backend.response_timeout', 'no answer')
 
 /** A worker in a folder that can be replaced by a file, and a watcher of that folder. */
 async function fleet() {
-  const place = await temporaryFolder()
-  const [folder, real, file] = [join(place, 'fleet'), join(place, 'real'), join(place, 'file')]
-  await mkdir(real)
-  await writeFile(file, '')
-  // In one step, so that the folder never seems to have been deleted, which nobody could tell from a removed entry.
-  const become = async (target: string): Promise<void> => {
-    await symlink(target, `${folder}.next`)
-    await rename(`${folder}.next`, folder)
-  }
-  await become(real)
+  const { folder, breakIt, mendIt } = await breakableFolder()
   const discovery = discoveryOf(folder, { ttlMs: 600_000 })
   const events: WorkerEvent[] = []
   const engine: Engine = new SimEngine({ clock: osClock, model: 'sim' })
@@ -62,8 +51,8 @@ async function fleet() {
     kinds: () => events.map(({ kind }) => kind),
     setAway: (reason: BatonError | null) => told?.unavailable?.(reason),
     isListed: () => watch.cards.size === 1,
-    breakFolder: () => become(file),
-    mendFolder: () => become(real),
+    breakFolder: breakIt,
+    mendFolder: mendIt,
   }
 }
 
