@@ -117,9 +117,12 @@ describe('Membership', () => {
     await membership.setAbsent('engine-away', true)
     await membership.setAbsent('drained', false)
     expect(entries.size).toBe(0)
+    expect(membership.isMissing).toBe(false)
     const back = membership.setAbsent('engine-away', false)
+    expect(membership.isMissing).toBe(true)
     await letThrough()
     await back
+    expect(membership.isMissing).toBe(false)
     expect(entries.size).toBe(1)
   })
 

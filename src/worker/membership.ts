@@ -65,6 +65,11 @@ export class Membership {
     return this.#registration === null && this.#attempts === 0
   }
 
+  /** It should be registered, and is not: discovery has failed, or has not answered yet. */
+  get isMissing(): boolean {
+    return this.#isWanted && this.#registration === null
+  }
+
   /** Why discovery could not be told the wanted state, as long as that lasts. */
   get fault(): BatonError | null {
     return this.#fault

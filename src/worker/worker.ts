@@ -376,8 +376,10 @@ export class Worker implements WorkerHandler {
   /** Why the worker is not registered although it should be; null: it is, or should not be. */
   get #unregistered(): string | null {
     const membership = this.#serving?.membership
-    if (membership === undefined || membership.isMember || membership.fault === null) return null
-    return `the worker cannot register in discovery: ${membership.fault.message}`
+    if (membership?.isMissing !== true) return null
+    return membership.fault === null
+      ? 'the worker is registering in discovery'
+      : `the worker cannot register in discovery: ${membership.fault.message}`
   }
 
   #running(): ServingState {

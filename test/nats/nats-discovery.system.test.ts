@@ -157,6 +157,30 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
     expect([...record.cards.keys()]).toEqual(['2'])
   })
 
+  it('a worker that registers again while the server is down - reports it, and is registered when the server is back', async () => {
+    const server = await startServer()
+    const worker = discoveryAt(server.url)
+    const record = new DiscoveryRecord()
+    const watching = discoveryAt(server.url)
+    await watching.watch(record)
+    const registration = await worker.register(sampleCard(1))
+    await registration.close()
+    // The session of the worker has noticed the loss, too, when its other worker has.
+    const lost: BatonError[] = []
+    await worker.register(sampleCard(2), { renewalFailed: (error) => lost.push(error) })
+    await server.kill()
+    await until('the loss is noticed', () => lost.length > 0)
+    const failures: string[] = []
+    const again = worker.register(sampleCard(1), {
+      renewalFailed: ({ code }) => failures.push(code),
+    })
+    await until('it is reported', () => failures.length > 0)
+    expect(failures).toEqual(['discovery.unavailable'])
+    await server.restart()
+    await again
+    await until('it is known', () => record.cards.has('1'))
+  })
+
   it('a worker that closes while the server does not answer - close returns, and its entry expires', async () => {
     const server = await startServer()
     const proxy = await FaultyProxy.start(server.port)

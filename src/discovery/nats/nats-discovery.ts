@@ -82,6 +82,10 @@ export class NatsDiscovery implements Discovery {
   /** Waits for an unavailable server, so that a worker need not be started again when NATS is back. */
   async register(card: WorkerCard, observer: RegistrationObserver = {}): Promise<Registration> {
     const endMs = performance.now() + this.#registerMs
+    // The loss of a connection was reported to the registrations of that time, perhaps none.
+    const { awayReason } = this.#session
+    if (awayReason !== null && this.#registrations.size > 0)
+      observer.renewalFailed?.(unavailable(awayReason))
     for (;;) {
       try {
         return await this.#registerNow(card, observer)

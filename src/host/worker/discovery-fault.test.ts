@@ -91,7 +91,7 @@ describe('HostedWorker - a folder that cannot be written while the state of the 
     await mendFolder()
     await until('discovery is told', () => kinds().includes('discovery-told'))
     expect(hosted.worker.status().isRegistered).toBe(true)
-    expect(isListed()).toBe(true)
+    await until('it is listed', () => isListed())
   })
 
   it('a drain - is refused with the reason, and the worker stays in the fleet', async () => {
@@ -100,7 +100,7 @@ describe('HostedWorker - a folder that cannot be written while the state of the 
     await expect(hosted.worker.drain()).rejects.toThrow('ENOTDIR')
     await mendFolder()
     await until('discovery is told', () => kinds().includes('discovery-told'))
-    expect(isListed()).toBe(true)
+    await until('it is listed', () => isListed())
     expect(hosted.worker.status()).toMatchObject({ state: 'serving', isRegistered: true })
   })
 
