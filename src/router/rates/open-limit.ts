@@ -1,11 +1,12 @@
 /**
  * How many requests one rank may have without a first token (open requests), where its batch size is not known.
  *
- * Nothing is limited until more than `queue` open requests, and more than a quarter of all, are late, and most answers were, or none comes:
- * they take clearly longer than requests that were alone there (`unloaded-time.ts`), so they wait inside the engine. Then as
- * many may be open as the rank answers in the time after which a request is late (Little's law). An engine that is merely
- * slow, or that computes many prompts at once, answers as many as it has open in less than that time; so its limit lies above
- * what it needs, and grows with every answer that is not late. The limit is forgotten when it was not needed for a while.
+ * Nothing is limited until more than `queue` open requests, and more than a quarter of all, are late, and most answers were
+ * or none comes: they take clearly longer than requests that were alone there (`unloaded-time.ts`), so they wait inside the
+ * engine. Then as many may be open as the rank answers in the time after which a request is late (Little's law). An engine
+ * that is merely slow, or that computes many prompts at once, answers as many as it has open in less than that time; so its
+ * limit lies above what it needs, and grows with every answer that is not late. The limit is forgotten when it was not needed
+ * for a while.
  *
  * How long a request takes may depend on what the router cannot see (the length of an answer that arrives as a whole, hidden
  * reasoning). Two observations correct it. An engine takes waiting requests in their order, so those that are overtaken are
@@ -63,7 +64,6 @@ export interface OpenRequest {
 export class OpenLimit {
   /** Infinity: nothing was learned, or the limit was forgotten. */
   max = Infinity
-  open = 0
   readonly #queue: number
   readonly #shown = new UnloadedTime(SLOWER_SHOWN)
   readonly #whole = new UnloadedTime(SLOWER_WHOLE)
@@ -91,6 +91,10 @@ export class OpenLimit {
     this.#queue = queue
   }
 
+  get open(): number {
+    return this.#inOrder.size
+  }
+
   /** Open requests that wait inside the engine; 0 while nothing is limited. */
   get waiting(): number {
     return this.max === Infinity ? 0 : Math.max(this.open - this.#computed, 0)
@@ -99,7 +103,6 @@ export class OpenLimit {
   /** `others`: requests of other routers there. */
   sent(tokens: number, isWhole: boolean, others: number, nowMs: number): OpenRequest {
     const { max, open: before } = this
-    this.open++
     const isSure = before + others === 0
     const sentMs = nowMs
     const request = { tokens, isWhole, sentMs, before, isSure, max, isOpen: true, isLate: false }
@@ -223,7 +226,6 @@ export class OpenLimit {
     request.isOpen = false
     this.#inOrder.delete(request)
     if (request.isLate) this.#late--
-    this.open--
   }
 
   #forget(nowMs: number): void {
