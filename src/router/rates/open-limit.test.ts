@@ -151,6 +151,24 @@ describe('a rank that runs few requests at once', () => {
     },
   )
 
+  it('the first request loads the model - those sent after that do not wait long inside', () => {
+    const load = run({
+      rank: (events) => {
+        const places = new Places(events, 4)
+        const start = (request: Inside): void => places.add(request)
+        return {
+          add: (request) => events.at(Math.max(events.nowMs, 20_000), () => start(request)),
+        }
+      },
+      phases: [[0, 60]],
+      seconds: 180,
+      workMs: even(150, 250),
+    })
+    expect(load.perSecond(90)).toBeGreaterThan(19)
+    // Until 80 s those are answered that were sent before the first answer.
+    expect(load.insideMs(85)).toBeLessThan(2000)
+  })
+
   it('answers without a visible first token - the same', () => {
     const load = run({
       rank: (events) => new Places(events, 4),

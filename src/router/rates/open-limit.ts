@@ -40,6 +40,8 @@ const OVERTAKEN_FADE = 0.99
 const NOT_WAITING = 1.25
 /** The limit grows by this share of the difference per answer in time: the count of answers is noisy. */
 const GAIN = 0.1
+/** First answers that take longer show how long an engine takes to start, not to answer. */
+const COLD_MS = 10_000
 /** A limit was needed if at least this share of it, and two requests, were open. */
 const NEEDED_SHARE = 0.8
 const NEEDED_MIN = 2
@@ -119,6 +121,13 @@ export class OpenLimit {
     const { tokens, sentMs } = request
     const time = this.#timeOf(request)
     const elapsedMs = nowMs - sentMs
+    if (!time.isKnown && this.#isCold(request, elapsedMs)) {
+      // Those that were sent meanwhile wait. The ones after them show how long a request takes.
+      this.max = LEAST
+      this.#neededMs = nowMs
+      this.#close(request)
+      return true
+    }
     this.#learn(time, request, elapsedMs)
     time.met(tokens, nowMs)
     const dueMs = time.dueMs(tokens)
@@ -156,6 +165,11 @@ export class OpenLimit {
       this.#allowed *= longer
       if (longer > 1) this.max = Math.max(this.max, this.#allowed)
     }
+  }
+
+  /** Whether the first answers of streams come so late, to so many, that the engine has just started. */
+  #isCold({ isWhole, before }: OpenRequest, elapsedMs: number): boolean {
+    return !isWhole && elapsedMs >= COLD_MS && Math.max(this.open, before) > LEAST
   }
 
   /** Number of open requests that were sent before an open one. */
