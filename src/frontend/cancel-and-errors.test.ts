@@ -413,9 +413,18 @@ describe('features of the engine', () => {
     it_.frontend.registry.workerJoined(prefill)
     await it_.chat({ seed: 1 })
     await it_.chat()
-    const allowed = it_.requests.map(({ routing }) => routing.allowedWorkerIds)
-    expect(allowed).toEqual([undefined, ['2', '3'], undefined])
+    const needs = it_.requests.map(({ routing }) => routing.needsStatedFeatures)
+    expect(needs).toEqual([undefined, true, undefined])
     expect((await it_.chat({ min_p: 0.1 })).json.error.param).toBe('min_p')
     expect(await warnings()).toMatch(/ are sent to the other workers only/)
+  })
+
+  it('only a prefill worker says - the others get the request, as before', async () => {
+    const it_ = new ScriptedFrontend({ engine: {} })
+    const prefill = { ...card({ features: ['seed'] }, workerIdOf(3)), mode: 'prefill' as const }
+    it_.frontend.registry.workerJoined(prefill)
+    expect((await it_.chat({ seed: 1 })).status).toBe(200)
+    const { routing } = it_.requests[0]!
+    expect([routing.allowedWorkerIds, routing.needsStatedFeatures]).toEqual([undefined, undefined])
   })
 })

@@ -35,7 +35,7 @@ export {
   modelFactsText,
 } from './model-agreement.ts'
 export type { ModelDifference, ModelFacts } from './model-agreement.ts'
-export { neededFeatures } from './needed-features.ts'
+export { isSilent, neededFeatures } from './needed-features.ts'
 export { GOAL_MAX_MS, goalsOfFirst, isGoalMs } from './latency-goals.ts'
 export type { LatencyGoals } from './latency-goals.ts'
 export { enginePaceFault } from './engine-pace.ts'

@@ -3,7 +3,7 @@
  * need none.
  */
 import type { GenerateRequest } from './generate-request.ts'
-import type { EngineFeature } from './worker-card.ts'
+import type { EngineFeature, WorkerCard } from './worker-card.ts'
 
 export function* neededFeatures({
   sampling,
@@ -21,4 +21,9 @@ export function* neededFeatures({
   }
   if (output.promptLogprobs !== undefined) yield ['prompt_logprobs', 'prompt_logprobs']
   if (output.logprobs !== undefined) yield ['logprobs', 'logprobs']
+}
+
+/** The worker generates and does not state the features of its engine (Baton 0.1), so constraints may be ignored there. */
+export function isSilent({ engine, mode }: WorkerCard): boolean {
+  return engine.features === undefined && mode !== 'prefill'
 }

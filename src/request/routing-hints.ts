@@ -31,6 +31,11 @@ export interface RoutingHints {
   readonly allowedWorkerIds?: readonly WorkerId[]
   readonly excludedWorkerIds?: readonly WorkerId[]
   readonly requiredTaints?: readonly string[]
+  /**
+   * Set by the frontend: the request needs features of engines. Workers that do not state theirs (Baton 0.1) may ignore
+   * what it asks for and generate nothing of it. Not a list of workers: the fleet changes while a request waits or runs.
+   */
+  readonly needsStatedFeatures?: boolean
   readonly preferredTaints?: Readonly<Record<string, number>>
   /** The token ids are not from the engine's tokenizer, so they cannot be matched with the engine's KV events. */
   readonly isEstimated?: boolean

@@ -108,12 +108,12 @@ export async function generate<Call extends GenerationOptions>(
 
 /** A request that needs features is not sent to workers that may ignore them. */
 function withinFeatures(
-  { statingWorkers }: ServedModel,
+  { statesFeaturesInPart }: ServedModel,
   call: GenerationOptions,
   routing: RoutingHints,
 ): RoutingHints {
-  if (statingWorkers === null || !needsFeatures(call)) return routing
-  return { ...routing, allowedWorkerIds: statingWorkers }
+  if (!statesFeaturesInPart || !needsFeatures(call)) return routing
+  return { ...routing, needsStatedFeatures: true }
 }
 
 /** Undefined: the client sets no limit, and the context length is far above the length of most answers. */

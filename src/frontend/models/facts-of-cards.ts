@@ -1,5 +1,6 @@
 /** What the workers of a model have together, by their cards. */
 import type { WorkerId } from '../../base/index.ts'
+import { isSilent } from '../../request/index.ts'
 import type { EngineFeature, WorkerCard } from '../../request/index.ts'
 
 export interface FactsOfCards {
@@ -10,23 +11,22 @@ export interface FactsOfCards {
   readonly features: readonly EngineFeature[] | undefined
   /** They generate tokens and do not state their features (Baton 0.1). */
   readonly silentWorkers: readonly WorkerId[]
-  /** All others; null: all or none of the generating workers state them. */
-  readonly statingWorkers: readonly WorkerId[] | null
+  /** One of those that generate tokens states them. */
+  readonly statesFeatures: boolean
 }
 
 export function factsOfCards(cards: readonly WorkerCard[]): FactsOfCards {
   let shortest: number | undefined
   let common: readonly EngineFeature[] | undefined
-  const [silentWorkers, others]: [WorkerId[], WorkerId[]] = [[], []]
-  for (const { engine, mode, workerId } of cards) {
+  for (const { engine } of cards) {
     const { contextLength, features } = engine
-    const isSilent = features === undefined && mode !== 'prefill'
-    ;(isSilent ? silentWorkers : others).push(workerId)
     if (contextLength !== undefined) shortest = Math.min(shortest ?? Infinity, contextLength)
     if (features !== undefined) {
       common = common === undefined ? features : common.filter((name) => features.includes(name))
     }
   }
-  const statingWorkers = silentWorkers.length === 0 || common === undefined ? null : others
-  return { cards, contextLength: shortest, features: common, silentWorkers, statingWorkers }
+  const generating = cards.filter(({ mode }) => mode !== 'prefill')
+  const silentWorkers = generating.filter(isSilent).map(({ workerId }) => workerId)
+  const statesFeatures = silentWorkers.length < generating.length
+  return { cards, contextLength: shortest, features: common, silentWorkers, statesFeatures }
 }

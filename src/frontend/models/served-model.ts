@@ -275,12 +275,10 @@ export class ServedModel {
     return this.#together.features
   }
 
-  /**
-   * For a request that needs features: the workers whose engines have those of `features`, and prefill workers, which
-   * generate nothing. Null: all of them, as all or none state their features.
-   */
-  get statingWorkers(): readonly WorkerId[] | null {
-    return this.#together.statingWorkers
+  /** Some of the generating workers state their features and some do not: these get no request that needs features. */
+  get statesFeaturesInPart(): boolean {
+    const { silentWorkers, statesFeatures } = this.#together
+    return statesFeatures && silentWorkers.length > 0
   }
 
   /** Workers of Baton 0.1 that do not state the features of their engine. */

@@ -1,10 +1,11 @@
 /**
  * The hard rules that decide whether a rank may take a request, applied before any cost.
  *
- * Order: allowed ids, excluded ids, LoRA adapter, role, fence, taints, the user's filters, overload. Overload is
+ * Order: allowed ids, excluded ids, stated features, LoRA adapter, role, fence, taints, the user's filters, overload. Overload is
  * checked last, so that "eligible except for the load" can be told from "never eligible".
  */
 import type { WorkerId } from '../../base/index.ts'
+import { isSilent } from '../../request/index.ts'
 import type { Phase, RoutingHints } from '../../request/index.ts'
 import { pinOf } from './pin.ts'
 import type { RankTable } from '../load/rank-table.ts'
@@ -12,6 +13,7 @@ import type { RankTable } from '../load/rank-table.ts'
 type ExclusionKind =
   | 'not-allowed'
   | 'excluded'
+  | 'features-not-stated'
   | 'missing-adapter'
   | 'not-a-decode-worker'
   | 'fenced'
@@ -31,6 +33,8 @@ export interface Exclusion {
 export interface Constraints {
   readonly allowed: ReadonlySet<WorkerId> | null
   readonly excluded: ReadonlySet<WorkerId> | null
+  /** Workers that generate and do not state the features of their engine are left out. */
+  readonly statedFeatures: boolean
   /** Workers that have the request's LoRA adapter, possibly none; null if the request has no adapter. */
   readonly withAdapter: ReadonlySet<WorkerId> | null
   readonly requiredTaints: readonly string[]
@@ -48,6 +52,7 @@ export function constraintsOf(hints: RoutingHints, phase: Phase, table: RankTabl
   const allowed = hints.allowedWorkerIds === undefined ? null : new Set(hints.allowedWorkerIds)
   return {
     allowed,
+    statedFeatures: hints.needsStatedFeatures === true,
     withAdapter: hints.loraName === undefined ? null : table.workersWith(hints.loraName),
     excluded:
       hints.excludedWorkerIds === undefined || hints.excludedWorkerIds.length === 0
@@ -71,6 +76,7 @@ export function isUnconstrained(constraints: Constraints, table: RankTable): boo
   return (
     constraints.allowed === null &&
     constraints.excluded === null &&
+    !constraints.statedFeatures &&
     constraints.withAdapter === null &&
     constraints.dpRank === null &&
     constraints.requiredTaints.length === 0 &&
@@ -80,6 +86,7 @@ export function isUnconstrained(constraints: Constraints, table: RankTable): boo
 
 const NOT_ALLOWED: Exclusion = { kind: 'not-allowed' }
 const EXCLUDED: Exclusion = { kind: 'excluded' }
+const NOT_STATED: Exclusion = { kind: 'features-not-stated' }
 const NO_ADAPTER: Exclusion = { kind: 'missing-adapter' }
 const NOT_DECODE: Exclusion = { kind: 'not-a-decode-worker' }
 const FENCED: Exclusion = { kind: 'fenced' }
@@ -97,6 +104,7 @@ export function exclusionOf(
   const { allowed, excluded, withAdapter: adapted } = constraints
   if (allowed !== null && !allowed.has(card.workerId)) return NOT_ALLOWED
   if (excluded !== null && excluded.has(card.workerId)) return EXCLUDED
+  if (constraints.statedFeatures && isSilent(card)) return NOT_STATED
   if (adapted !== null && !adapted.has(card.workerId)) return NO_ADAPTER
   if (constraints.decodeOnly && table.decodeModeCount > 0 && card.mode !== 'decode') {
     return NOT_DECODE

@@ -48,6 +48,12 @@ describe('pins that cannot be followed are refused with 400', () => {
       'names 2, but `backend_instance_id` names 1',
     ],
     [
+      'a worker that does not state the features that the request needs',
+      [card(1), card(2, 'agg', { engine: { features: ['seed'] } })],
+      { backendWorkerId: ONE, needsStatedFeatures: true },
+      '`backend_instance_id`: worker 1 does not state the features of its engine',
+    ],
+    [
       'a worker without the adapter',
       AGGREGATED,
       { backendWorkerId: ONE, loraName: 'poet' },

@@ -4,6 +4,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
+import { isSilent } from '../../request/index.ts'
 import type { RoutingHints, WorkerCard } from '../../request/index.ts'
 import type { RouterMode } from '../configuration/router-config.ts'
 import { requiredTaint, topologyTaints } from '../configuration/topology.ts'
@@ -95,9 +96,13 @@ function decodeRefusal(
 function unfit(
   param: string,
   card: WorkerCard,
-  { loraName, requiredTaints = [] }: RoutingHints,
+  { loraName, requiredTaints = [], needsStatedFeatures }: RoutingHints,
 ): BatonError | null {
   const { workerId, engine } = card
+  if (needsStatedFeatures === true && isSilent(card)) {
+    const why = 'does not state the features of its engine (Baton 0.1), and the request needs some'
+    return refused(param, `worker ${workerId} ${why}`)
+  }
   if (loraName !== undefined && engine.loraAdapters?.includes(loraName) !== true) {
     return refused(param, `worker ${workerId} does not have the adapter \`${loraName}\``)
   }

@@ -36,6 +36,7 @@ function narrows(routing: RoutingHints): boolean {
     routing.loraName !== undefined ||
     routing.dpRank !== undefined ||
     routing.prefillDpRank !== undefined ||
-    routing.requiredTaints !== undefined
+    routing.requiredTaints !== undefined ||
+    routing.needsStatedFeatures !== undefined
   )
 }
