@@ -65,9 +65,9 @@ export class Membership {
     return this.#registration === null && this.#attempts === 0
   }
 
-  /** It should be registered, and is not: discovery has failed, or has not answered yet. */
+  /** It should be registered, and is not, or its entry is not renewed: discovery has failed, or has not answered yet. */
   get isMissing(): boolean {
-    return this.#isWanted && this.#registration === null
+    return this.#isWanted && (this.#registration === null || this.#isEnding)
   }
 
   /** Why discovery could not be told the wanted state, as long as that lasts. */

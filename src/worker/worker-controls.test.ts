@@ -66,6 +66,18 @@ describe('Worker - an engine that is put to sleep', () => {
     expect(scene.calls.slice(-2)).toEqual(['unregister', 'register 7'])
   })
 
+  it('an entry whose removal has failed - the worker is not ready until it has been replaced', async () => {
+    const scene = await sceneWith({})
+    scene.unregisterFails = FULL
+    await expect(scene.worker.drain()).rejects.toThrow('no space left')
+    await scene.clock.run(60_000)
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toMatch(/cannot register in discovery: no space left/)
+    scene.unregisterFails = null
+    await scene.clock.run(120_000)
+    expect(scene.worker.health().ready).toBe(true)
+  })
+
   it('a wake_up while discovery fails - is answered, and the worker rejoins when discovery is back', async () => {
     const scene = await sceneWith({ sleep: () => null, wake_up: () => ({ status: 'ok' }) })
     await scene.worker.control('sleep', {})
