@@ -90,7 +90,8 @@ export class PoolCapacity {
     for (const slot of this.#table.live) {
       if (this.isFull(slot)) continue
       const places = this.#table.maxSequences[slot] as number
-      if (places === 0) {
+      if (this.#table.takesProbeOnly(slot)) free++
+      else if (places === 0) {
         const { openMax, openRequests } = this.#table
         free += Math.max(0, (openMax[slot] as number) - (openRequests[slot] as number))
       } else free += Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))

@@ -243,6 +243,12 @@ export class RankTable {
     this.reportedDecodeBlocks[slot] = 0
   }
 
+  /** Its report is ignored, and no request has been answered since. */
+  takesProbeOnly(slot: number): boolean {
+    const { ignoredReport, hasAnswered } = this.row(slot)
+    return ignoredReport !== null && !hasAnswered
+  }
+
   /** A request on the rank has its first token. Returns whether the rank may take more because of that. */
   answered(slot: number): boolean {
     const row = this.row(slot)
@@ -275,12 +281,12 @@ export class RankTable {
 
   /** Updates the `full` mark of one rank. */
   judgeCapacity(slot: number, bound: EngineQueueBound): void {
-    const { card, reportedQueued, ignoredReport, hasAnswered } = this.row(slot)
+    const { card, reportedQueued } = this.row(slot)
     const isFull = isRankFull(bound, {
       requests: this.activeRequests[slot] as number,
       reportedRequests: this.reportedRequests[slot] as number,
       reportedQueued,
-      takesProbeOnly: ignoredReport !== null && !hasAnswered,
+      takesProbeOnly: this.takesProbeOnly(slot),
       sentSinceReport: this.sentSinceReport[slot] as number,
       maxSequences: card.engine.maxNumSeqs ?? null,
       openRequests: this.openRequests[slot] as number,

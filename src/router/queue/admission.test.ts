@@ -416,6 +416,20 @@ describe('a worker that reported to be full and nothing since', () => {
     expect(router.status().warnings.join()).toContain('900 KV blocks in use')
   })
 
+  it('a decode worker with many places - one prefill is started for the probe, not one for each place', () => {
+    const engine = { maxNumSeqs: 20 }
+    const cards = [card(1, 'prefill', { engine }), card(2, 'decode', { engine })]
+    const { plane, send, router, clock } = buildModel(cards, { engineQueue: 1 })
+    router.fleet.load(workerIdOf(2), report(20, 9))
+    for (let i = 0; i < 10; i++) send()
+    clock.advance(6000)
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1'])
+    plane.call(0).prefilled()
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1', '1', '2'])
+    plane.call(2).token()
+    expect(plane.calls.length).toBe(11)
+  })
+
   it('a decode worker - prefills are started again', () => {
     const engine = { maxNumSeqs: 2 }
     const cards = [card(1, 'prefill', { engine }), card(2, 'decode', { engine })]
