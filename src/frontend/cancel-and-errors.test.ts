@@ -419,6 +419,11 @@ describe('features of the engine', () => {
     expect(await warnings()).toMatch(/ are sent to the other workers only/)
   })
 
+  it('workers that get requests unchanged do not say - no warning, as their servers know the fields', async () => {
+    const it_ = new ScriptedFrontend({ engine: { runtimeData: { forwarded: true } } })
+    expect((await it_.get('/health')).json.warnings).toEqual([])
+  })
+
   it('only a prefill worker says - the others get the request, as before', async () => {
     const it_ = new ScriptedFrontend({ engine: {} })
     const prefill = { ...card({ features: ['seed'] }, workerIdOf(3)), mode: 'prefill' as const }

@@ -23,7 +23,11 @@ export function* neededFeatures({
   if (output.logprobs !== undefined) yield ['logprobs', 'logprobs']
 }
 
-/** The worker generates and does not state the features of its engine (Baton 0.1), so constraints may be ignored there. */
+/**
+ * The worker generates and does not state the features of its engine (Baton 0.1), so constraints may be ignored there. A
+ * server that gets its requests unchanged answers for its fields itself.
+ */
 export function isSilent({ engine, mode }: WorkerCard): boolean {
-  return engine.features === undefined && mode !== 'prefill'
+  const isForwarded = engine.runtimeData?.['forwarded'] === true
+  return engine.features === undefined && mode !== 'prefill' && !isForwarded
 }
