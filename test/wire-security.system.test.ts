@@ -51,6 +51,18 @@ describe('baton serve - authenticated connections', () => {
     expect([half.exitCode, file.exitCode]).not.toContain(0)
   })
 
+  it.each([
+    ['a worker without its engine', ['worker', '--engine', './no-engine.js']],
+    ['a role of boostr without its module', ['boostr', 'decode', '--rank', '2', '--accept', '0', '--module', './no-model.mjs']], // prettier-ignore
+  ])('%s - the process ends with an error, also if it has certificates', async (_, command) => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-no-start-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const discovery = command[0] === 'worker' ? ['--discovery-dir', folder] : []
+    const { exitCode, printed } = await runBaton([...command, ...discovery, ...TLS])
+    expect(printed).toMatch(/the file does not exist/)
+    expect(exitCode).toBe(2)
+  })
+
   it('a certificate that expires soon is renewed - it is announced, and links made later use the new one', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-renewed-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))

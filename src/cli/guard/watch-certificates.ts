@@ -1,8 +1,18 @@
 /** Keeps the certificates of a process new while it runs, and warns before they expire. */
+import type { Clock } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
 import { CertificateAges } from './certificate-ages.ts'
 import type { NamedCertificate } from './certificate-ages.ts'
 import type { CertificateLog } from './renewed-pems.ts'
+
+/** Its timers do not keep the process: a warning is no reason for that, least of all when its start has failed. */
+const IDLE_CLOCK: Clock = {
+  ...osClock,
+  after: (delayMs, fire) => {
+    const timeout = setTimeout(fire, delayMs).unref()
+    return { cancel: () => clearTimeout(timeout) }
+  },
+}
 
 interface WatchedFiles {
   readonly certificates: readonly NamedCertificate[]
@@ -21,7 +31,7 @@ export function watchCertificates(
     tellAge === undefined
       ? null
       : new CertificateAges({
-          clock: osClock,
+          clock: IDLE_CLOCK,
           certificates: () => watched.flatMap(({ certificates }) => certificates),
           tell: tellAge,
         })
