@@ -33,7 +33,7 @@ async function startRouter(maxTokensMax = 0xffffffff) {
     onFault,
   })
   onTestFinished(async () => void (await server.close(0)))
-  const ask = (maxTokens: number, signal: AbortSignal | null = null): Promise<Response> =>
+  const ask = (maxTokens?: number, signal: AbortSignal | null = null): Promise<Response> =>
     fetch(`http://127.0.0.1:${server.port}/v1/completions`, {
       method: 'POST',
       body: JSON.stringify({ prompt: [1], max_tokens: maxTokens }),
@@ -45,12 +45,16 @@ async function startRouter(maxTokensMax = 0xffffffff) {
 describe('the HTTP side of a router', () => {
   it('more max_tokens than the limit - is refused with the limit, and the limit itself is not', async () => {
     const { ask } = await startRouter(100)
-    const errorOf = async (maxTokens: number) => {
+    const errorOf = async (maxTokens?: number) => {
       const reply = await ask(maxTokens)
       const { error } = (await reply.json()) as { error: object }
       return { status: reply.status, ...error }
     }
-    expect(await errorOf(100)).toMatchObject({ status: 503, code: 'backend.worker_unavailable' })
+    // Without max_tokens, a request asks for no more than the limit.
+    for (const right of [100, undefined]) {
+      const error = { status: 503, code: 'backend.worker_unavailable' }
+      expect(await errorOf(right)).toMatchObject(error)
+    }
     for (const wrong of [101, 0xffffffff]) {
       expect(await errorOf(wrong)).toMatchObject({
         status: 400,

@@ -93,7 +93,8 @@ function routeOf(bytes: Uint8Array, maxTokensMax: number): BoostrRoute {
   }
   if (typeof body !== 'object' || body === null) throw invalid('prompt', 'is missing')
   const fields = body as Readonly<Record<string, unknown>>
-  const { prompt, max_tokens: maxNewTokens = MAX_TOKENS_DEFAULT, session_id: sessionKey } = fields
+  const tokensDefault = Math.min(MAX_TOKENS_DEFAULT, maxTokensMax)
+  const { prompt, max_tokens: maxNewTokens = tokensDefault, session_id: sessionKey } = fields
   const isCount = typeof maxNewTokens === 'number' && Number.isInteger(maxNewTokens)
   if (!isCount || maxNewTokens < 1 || maxNewTokens > maxTokensMax) {
     throw invalid('max_tokens', `must be a positive integer of at most ${maxTokensMax}`)

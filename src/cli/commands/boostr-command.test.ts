@@ -52,6 +52,18 @@ describe('baton boostr', () => {
       { ...COMMON, maxInFlight: '0' },
       /--max-in-flight: 0 is invalid: expected a positive number/,
     ],
+    [
+      'no token for any request',
+      'router',
+      { ...COMMON, maxTokens: '0' },
+      /--max-tokens: 0 is invalid: expected a positive number/,
+    ],
+    [
+      'more tokens than a message can name',
+      'router',
+      { ...COMMON, maxTokens: '4294967296' },
+      /--max-tokens: 4294967296 is invalid: expected at most 4294967295/,
+    ],
   ])('%s - is refused by name', async (_name, role, flags, message) => {
     await expect(runBoostr(role, { ...flags }, OPTIONS)).rejects.toMatchObject({
       code: 'config.invalid',

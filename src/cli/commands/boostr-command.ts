@@ -30,6 +30,9 @@ import type { WireSecurity } from '../guard/wire-security.ts'
 const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
 const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as const
 
+/** A message has no room for more `max_tokens`. */
+const U32_MAX = 0xffffffff
+
 /** For answers that are still running when the router ends. */
 const HTTP_GRACE_MS = 1_000
 
@@ -194,7 +197,7 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
     peers,
     maxKvTransferBytes: integerOf('--max-kv-transfer-bytes', flags['maxKvTransferBytes']),
     kvBytesMax: integerOf('--max-kv-bytes', flags['maxKvBytes'] ?? 4 * 1024 ** 3),
-    maxTokensMax: integerOf('--max-tokens', flags['maxTokens'] ?? 131_072),
+    maxTokensMax: positiveOf('--max-tokens', flags['maxTokens'] ?? 131_072, U32_MAX),
     inFlightMax: positiveOf('--max-in-flight', flags['maxInFlight'] ?? 64),
   }
 }
@@ -204,8 +207,9 @@ function integerOf(flag: string, value: unknown): number {
   throw invalid(flag, `${String(value)} is invalid: expected a number`)
 }
 
-function positiveOf(flag: string, value: unknown): number {
+function positiveOf(flag: string, value: unknown, most = Infinity): number {
   const number = integerOf(flag, value)
+  if (number > most) throw invalid(flag, `${number} is invalid: expected at most ${most}`)
   if (number > 0) return number
   throw invalid(flag, '0 is invalid: expected a positive number')
 }
