@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -5,7 +6,53 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../test/until.ts'
 import { BoostrMesh } from './boostr-mesh.ts'
 
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+const TLS = { cert: pem('fleet.pem'), key: pem('fleet.key'), ca: pem('fleet-ca.pem') }
+
 describe('BoostrMesh', () => {
+  it('closed during the TLS handshake with a peer that is silent - leaves no connection', async () => {
+    const mesh = await BoostrMesh.listen({
+      rank: 0,
+      ranks: [1],
+      tls: TLS,
+      createNode: () => ({
+        receive: () => undefined,
+        peerGone: () => undefined,
+        close: () => undefined,
+      }),
+    })
+    let hasBegun = false
+    let isGone = false
+    const silent = createServer((socket) => {
+      socket.on('data', () => (hasBegun = true))
+      socket.on('error', () => undefined).on('close', () => (isGone = true))
+    })
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void silent.close())
+    mesh.dial(1, '127.0.0.1', (silent.address() as AddressInfo).port)
+    await until('the handshake', () => hasBegun)
+    await mesh.close()
+    await until('its end', () => isGone)
+  })
+
+  it('a connection that never begins TLS - ends with its time, and the mesh can close', async () => {
+    const mesh = await BoostrMesh.listen({
+      rank: 1,
+      ranks: [0],
+      tls: TLS,
+      createNode: () => ({
+        receive: () => undefined,
+        peerGone: () => undefined,
+        close: () => undefined,
+      }),
+    })
+    const silent = connect(mesh.port, mesh.host)
+    await new Promise<void>((resolve) => silent.once('connect', resolve))
+    await mesh.close()
+    silent.destroy()
+  })
+
   it('something for a rank was lost, and it connects - the loss is told first', async () => {
     const told: string[] = []
     const listening = await BoostrMesh.listen({

@@ -47,6 +47,8 @@ interface Dialled {
   readonly host: string
   readonly port: number
   socket: Socket | null
+  /** Until the TLS handshake has ended, too; then the socket belongs to its `WireSocket`. */
+  isConnecting: boolean
   timer: NodeJS.Timeout | null
 }
 
@@ -115,7 +117,7 @@ export class BoostrMesh implements BoostrLink {
 
   /** Keeps a connection to that rank until the mesh closes. Only one of two ranks connects, not both. */
   dial(rank: number, host: string, port: number): void {
-    const dialled: Dialled = { rank, host, port, socket: null, timer: null }
+    const dialled: Dialled = { rank, host, port, socket: null, isConnecting: false, timer: null }
     this.#dialled.push(dialled)
     this.#connect(dialled)
   }
@@ -173,9 +175,11 @@ export class BoostrMesh implements BoostrLink {
     const { host, port } = dialled
     const socket = dialWire(this.#options.tls, { host, port }, () => {
       socket.off('error', onError)
+      dialled.isConnecting = false
       this.#attach(socket, 'initiator', dialled)
     })
     dialled.socket = socket
+    dialled.isConnecting = true
     const onError = (error: Error): void => {
       this.#tellFailed(dialled, wireFailure(error), 'cannot be reached')
       this.#redial(dialled)
@@ -292,9 +296,9 @@ export class BoostrMesh implements BoostrLink {
     const reason = new BatonError('backend.engine_shutdown', 'this rank has stopped')
     this.#node.close()
     for (const wire of this.#wires) wire.close(reason)
-    for (const { socket, timer } of this.#dialled) {
+    for (const { socket, isConnecting, timer } of this.#dialled) {
       if (timer !== null) clearTimeout(timer)
-      if (socket?.connecting) socket.destroy()
+      if (isConnecting) socket?.destroy()
     }
     await closed
   }

@@ -64,6 +64,8 @@ export function createWireServer(
   const begun = new WeakSet<Socket>()
   server.on('keylog', (_, socket) => begun.add(socket))
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
+    // Node leaves the connection open, and the server would wait for it when it closes.
+    if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') socket.destroy()
     if (error.code !== 'ECONNRESET') onRefused(wireFailure(error))
     else if (begun.has(socket)) onRefused(distrusted(socket.authorizationError, tls.cert, error))
   })
