@@ -17,12 +17,15 @@ export class OpenLimits {
     this.#queue = engineQueue
   }
 
-  /** `tokens`: those of the prompt that are computed, or received, there. */
+  /** Call when it has been booked. `tokens`: those of the prompt that are computed, or received, there. */
   sent(booking: Booking, tokens: number, nowMs: number): void {
     const { slot, isWhole } = booking
     if (this.#queue === null || this.#table.maxSequences[slot] !== 0) return
     const limit = (this.#limits[slot] ??= new OpenLimit(this.#queue))
-    booking.open = limit.sent(tokens, isWhole, this.#table.peerRequests[slot] as number, nowMs)
+    const { activeRequests, peerRequests } = this.#table
+    const peers = peerRequests[slot] as number
+    const others = (activeRequests[slot] as number) - 1 + peers
+    booking.open = limit.sent(tokens, isWhole, others, peers, nowMs)
     this.#write(slot, limit)
   }
 

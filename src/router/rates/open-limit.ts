@@ -10,8 +10,8 @@
  *
  * How long a request takes may depend on what the router cannot see (the length of an answer that arrives as a whole, hidden
  * reasoning). Two observations correct it. An engine takes waiting requests in their order, so those that are overtaken are
- * being computed, and at least as many may be open. And requests that are late although no more were let in than are
- * answered in time did not wait: then the time is learned from them.
+ * being computed, and at least as many may be open. And a limit with which all answers are late shrinks: in a queue the waits
+ * fall with it, and if they do not, the time is learned anew (`UnloadedTime.learnFromLevels`).
  *
  * Counted by answers and not by running requests, so that it also holds for engines without a batch limit whose prompts
  * queue, for prefill workers, and for answers whose first token is not visible (they are open until their end).
@@ -34,10 +34,11 @@ const STUCK = 3
 /** Shorter pauses are frequent (a collector, a compiler, the network). */
 const STUCK_MIN_MS = 2000
 /** So many may be open per request that was overtaken: with fewer, fewer are overtaken. The number fades with each answer. */
-const ROOM = 3
-const OVERTAKEN_FADE = 0.99
-/** Requests that take so many times longer than they should under a limit did not wait for others. */
-const NOT_WAITING = 1.25
+const ROOM = 2
+const OVERTAKEN_FADE = 0.97
+/** If all answers are late the limit shrinks by each: either fewer wait then, or it is so low that none can wait. */
+const ALL_LATE = 3.5
+const SHRINK = 0.8
 /** The limit grows by this share of the difference per answer in time: the count of answers is noisy. */
 const GAIN = 0.1
 /** First answers that take longer show how long an engine takes to start, not to answer. */
@@ -57,10 +58,18 @@ export interface OpenRequest {
   readonly before: number
   /** It was the only one there. */
   readonly isSure: boolean
+  /** Requests of other routers there. */
+  readonly peers: number
   /** The limit when it was sent. */
   readonly max: number
   isOpen: boolean
   isLate: boolean
+}
+
+/** In the order of sending; those before `next` have ended or are counted as late. */
+interface Sent {
+  requests: OpenRequest[]
+  next: number
 }
 
 export class OpenLimit {
@@ -71,9 +80,9 @@ export class OpenLimit {
   readonly #whole = new UnloadedTime(SLOWER_WHOLE)
   /** Those that are open, in the order of sending. */
   readonly #inOrder = new Set<OpenRequest>()
-  /** In the order of sending; those before `#next` have ended or are counted as late. */
-  #sent: OpenRequest[] = []
-  #next = 0
+  /** Apart, because one that is not late yet ends the search, and answers as a whole are late much later. */
+  readonly #sentShown: Sent = { requests: [], next: 0 }
+  readonly #sentWhole: Sent = { requests: [], next: 0 }
   #late = 0
   /** Late answers among the last ones, faded. */
   #lateAnswers = 0
@@ -102,14 +111,21 @@ export class OpenLimit {
     return this.max === Infinity ? 0 : Math.max(this.open - this.#computed, 0)
   }
 
-  /** `others`: requests of other routers there. */
-  sent(tokens: number, isWhole: boolean, others: number, nowMs: number): OpenRequest {
+  /** `others`: other requests there, also those that have a first token, and those of other routers. */
+  sent(
+    tokens: number,
+    isWhole: boolean,
+    others: number,
+    peers: number,
+    nowMs: number,
+  ): OpenRequest {
     const { max, open: before } = this
-    const isSure = before + others === 0
+    const isSure = others === 0
     const sentMs = nowMs
-    const request = { tokens, isWhole, sentMs, before, isSure, max, isOpen: true, isLate: false }
+    const known = { tokens, isWhole, sentMs, before, isSure, peers, max }
+    const request = { ...known, isOpen: true, isLate: false }
     this.#timeOf(request).met(tokens, nowMs)
-    this.#sent.push(request)
+    ;(isWhole ? this.#sentWhole : this.#sentShown).requests.push(request)
     this.#inOrder.add(request)
     this.#judge(nowMs)
     return request
@@ -140,6 +156,7 @@ export class OpenLimit {
     this.#lateAnswers = LATE_ANSWERS_FADE * this.#lateAnswers + (elapsedMs > dueMs ? 1 : 0)
     this.#judge(nowMs)
     if (elapsedMs <= dueMs) this.#grow()
+    else if (this.#lateAnswers > ALL_LATE) this.max *= SHRINK
     this.max = Math.max(this.max, this.#least)
     this.#forget(nowMs)
     this.#close(request)
@@ -158,13 +175,20 @@ export class OpenLimit {
   }
 
   #learn(time: UnloadedTime, request: OpenRequest, elapsedMs: number): void {
-    const { tokens, before, isSure, max } = request
-    if (before === 0 || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs, isSure)
-    else if (before < max && max < Infinity) {
-      const longer = time.learnBehind(tokens, elapsedMs, max < LEAST + 1 ? 1 : NOT_WAITING)
-      this.#allowed *= longer
-      if (longer > 1) this.max = Math.max(this.max, this.#allowed)
-    }
+    const { tokens, before, isSure, peers, max } = request
+    // With a limit, the places may be taken by requests that have their first token.
+    const isAlone = before === 0 && (isSure || max === Infinity)
+    if (isAlone || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs, isSure)
+    else if (before < LEAST && max < LEAST + 1) this.#learned(time.learnBehind(tokens, elapsedMs))
+    else if (peers === 0 && before < max && max < Infinity)
+      this.#learned(time.learnFromLevels(tokens, elapsedMs, max, this.max))
+  }
+
+  /** A request may take so many times longer. */
+  #learned(longer: number): void {
+    if (longer <= 1) return
+    this.#allowed *= longer
+    this.max = Math.max(this.max, this.#allowed)
   }
 
   /** Whether the first answers of streams come so late, to so many, that the engine has just started. */
@@ -192,12 +216,12 @@ export class OpenLimit {
     // While nothing is late, it doubles in the time of an answer.
     if (room > 0)
       this.max += this.#late === 0 ? Math.min(room, Math.max(1, GAIN * room)) : GAIN * room
-    this.max = Math.max(this.max, this.#least)
   }
 
   /** With a limit, fewer late requests are enough: they keep it low. */
   #judge(nowMs: number): void {
-    this.#countLate(nowMs)
+    this.#countLate(this.#sentShown, nowMs)
+    this.#countLate(this.#sentWhole, nowMs)
     const few = this.max === Infinity ? this.#queue : 1
     const isQueue = this.#late > Math.max(few, LATE_SHARE * this.open)
     // Stragglers of a load that has fallen are late, too, but few compared with the answers.
@@ -217,22 +241,22 @@ export class OpenLimit {
     return nowMs - oldest.sentMs > Math.max(STUCK * dueMs, STUCK_MIN_MS)
   }
 
-  #countLate(nowMs: number): void {
-    for (; this.#next < this.#sent.length; this.#next++) {
-      const request = this.#sent[this.#next] as OpenRequest
+  #countLate(sent: Sent, nowMs: number): void {
+    for (; sent.next < sent.requests.length; sent.next++) {
+      const request = sent.requests[sent.next] as OpenRequest
       if (!request.isOpen) continue
       const time = this.#timeOf(request)
       if (nowMs - request.sentMs <= time.dueBehindMs(request.tokens, nowMs)) break
       request.isLate = true
       this.#late++
     }
-    const { length } = this.#sent
+    const { length } = sent.requests
     if (
-      length > 2 * (length - this.#next) + COMPACT_ABOVE ||
+      length > 2 * (length - sent.next) + COMPACT_ABOVE ||
       length > 2 * this.open + COMPACT_ABOVE
     ) {
-      this.#sent = this.#sent.slice(this.#next).filter(({ isOpen }) => isOpen)
-      this.#next = 0
+      sent.requests = sent.requests.slice(sent.next).filter(({ isOpen }) => isOpen)
+      sent.next = 0
     }
   }
 

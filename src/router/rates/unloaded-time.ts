@@ -19,6 +19,10 @@ const CROWD = 8
 const CROWD_MIN = 3
 /** What is taken for their own time; with less, a limit that is too low would grow too slowly. */
 const OWN_SHARE = 0.75
+/** Two limits are compared when so many requests were let in by each, and one is so much lower. */
+const LEVEL = 24
+const LOWER = 0.6
+const AS_LONG = 0.85
 /** What one request that was alone needed is no sign of a queue for others; a straggler must not end all judgement. */
 const EXCESS_FADE = 0.7
 const EXCESS_ROOM = 1.25
@@ -26,8 +30,19 @@ const EXCESS_MAX = 16
 /** A request may take this much longer than an unloaded one in any case: steps of others, a pause of the machine. */
 const GRACE_MS = 100
 
+interface Level {
+  max: number
+  count: number
+  sum: number
+}
+
+const NO_LEVEL: Level = { max: Infinity, count: 0, sum: 0 }
+
 export class UnloadedTime {
   #alone: FadingFit | null = null
+  /** Answers to requests that were let in by about this limit, and by a larger one before: how long they took, of their time alone. */
+  #level: Level = { ...NO_LEVEL }
+  #levelBefore: Level = NO_LEVEL
   #crowd: FadingFit | null = null
   readonly #slower: number
   /** How many times longer than the line recent requests that were alone took; fades with each of them. */
@@ -54,6 +69,7 @@ export class UnloadedTime {
   learn(tokens: number, elapsedMs: number, isSure: boolean): void {
     this.#alone = withTime(this.#alone, tokens, elapsedMs)
     this.#crowd = null
+    this.#forgetLevels()
     if (!isSure) return
     const excess = elapsedMs / this.aloneMs(tokens)
     this.#excess = Math.min(Math.max(excess, EXCESS_FADE * this.#excess), EXCESS_MAX)
@@ -62,20 +78,60 @@ export class UnloadedTime {
   /**
    * A request behind a few others, while no more are let in. If such requests are late on average, either they wait for
    * these, or the time was learned from other requests than the rank has now. As none may be alone any more, they are then
-   * taken for the measure: at worst the wait for a few counts as time of the request itself. `times`: of the time after which
-   * a request is late. Returns how many times longer that time is now.
+   * taken for the measure: at worst the wait for a few counts as time of the request itself. Returns how
+   * many times longer the time after which a request is late is now.
    */
-  learnBehind(tokens: number, elapsedMs: number, times: number): number {
+  learnBehind(tokens: number, elapsedMs: number): number {
     const crowd = withTime(this.#crowd, tokens, OWN_SHARE * elapsedMs)
     this.#crowd = crowd
     const ownMs = crowd.predict([1, tokens / KILO])
     const dueMs = this.dueMs(tokens)
-    const excess = ownMs / (OWN_SHARE * times * dueMs)
+    const excess = ownMs / (OWN_SHARE * dueMs)
     // Fewer requests are enough if they took much longer.
     if (excess <= 1 || excess * crowd.count < CROWD || crowd.count < CROWD_MIN) return 1
     this.#alone = crowd
     this.#crowd = null
+    this.#forgetLevels()
     return Math.max(1, this.dueMs(tokens) / dueMs)
+  }
+
+  /**
+   * A request that a limit has let in. In a queue, waits fall with the limit. If requests take as long as with a clearly
+   * larger limit, they do not wait, and that is their time. Returns like `learnBehind`. `max`: the limit when it was sent.
+   */
+  learnFromLevels(tokens: number, elapsedMs: number, max: number, maxNow: number): number {
+    if (maxNow > this.#level.max) this.#forgetLevels()
+    if (this.#alone === null || max > this.#level.max) return 1
+    const level = this.#level
+    if (level.max === Infinity) level.max = max
+    level.sum += elapsedMs / this.aloneMs(tokens)
+    level.count++
+    if (level.count < LEVEL) return 1
+    const before = this.#levelBefore
+    const times = level.sum / level.count
+    const isAsLong = times >= (AS_LONG * before.sum) / before.count
+    if (level.max <= LOWER * before.max && before.count > 0 && isAsLong) return this.#stretch(times)
+    if (maxNow <= LOWER * level.max) {
+      this.#levelBefore = level
+      this.#level = { max: maxNow, count: 0, sum: 0 }
+    }
+    return 1
+  }
+
+  #stretch(times: number): number {
+    const known = this.#alone as FadingFit
+    const longer = Math.max(1, OWN_SHARE * times)
+    const coefficients = Array.from(known.coefficients, (each) => longer * each)
+    const stretched = new FadingFit(coefficients, FADE, FLOOR_MS)
+    stretched.count = Math.max(known.count, ENOUGH)
+    this.#alone = stretched
+    this.#forgetLevels()
+    return longer
+  }
+
+  #forgetLevels(): void {
+    this.#level = { ...NO_LEVEL }
+    this.#levelBefore = NO_LEVEL
   }
 
   /** The time of a request that is alone. */
