@@ -339,18 +339,21 @@ export class DeferredRemovals {
       const own = this.of(holder)
       const found = device[holder] as number
       if (own === undefined || own.count === 0 || found <= from) continue
-      let n = 0
-      while (n < suspects && !this.#hasSuspect(own, hashes, n)) n += 1
-      const i = n < suspects ? (this.#suspects[n] as number) : to
-      if (n < suspects && i < found) device[holder] = i
-      else if (found > to) isMore = true
+      device[holder] = this.#heldOf(own, hashes, suspects, found)
+      if (found > to && device[holder] === found) isMore = true
     }
     return isMore
   }
 
-  #hasSuspect(own: Deferred, hashes: Uint32Array, n: number): boolean {
-    const i = 2 * (this.#suspects[n] as number)
-    return this.#isIn(own, (hashes[i] as number) | 0, (hashes[i + 1] as number) | 0)
+  /** The index of the first suspect below `found` that the holder has lost, or `found`. */
+  #heldOf(own: Deferred, hashes: Uint32Array, suspects: number, found: number): number {
+    for (let n = 0; n < suspects; n++) {
+      const i = this.#suspects[n] as number
+      if (i >= found) break
+      if (this.#isIn(own, (hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0))
+        return i
+    }
+    return found
   }
 
   /** Writes the indexes of the hashes `from` .. `to` that any holder may have lost to `#suspects`; returns their number. */
