@@ -135,7 +135,7 @@ export class Membership {
     this.#retry?.cancel()
     const isWanted = this.#isWanted
     try {
-      if (isWanted ? this.#registration === null || this.#isEnding : this.#registration !== null) {
+      if (isWanted ? this.isMissing : this.isMember) {
         await this.#change()
         this.#succeeded()
       }

@@ -1,8 +1,8 @@
 /**
  * The hard rules that decide whether a rank may take a request, applied before any cost.
  *
- * Order: allowed ids, excluded ids, stated features, LoRA adapter, role, fence, taints, the user's filters, overload. Overload is
- * checked last, so that "eligible except for the load" can be told from "never eligible".
+ * Order: allowed ids, excluded ids, stated features, LoRA adapter, role, fence, taints, the user's filters, overload.
+ * Overload is checked last, so that "eligible except for the load" can be told from "never eligible".
  */
 import type { WorkerId } from '../../base/index.ts'
 import { isSilent } from '../../request/index.ts'

@@ -65,7 +65,7 @@ export class UnloadedTime {
     return (this.#alone?.count ?? 0) < ENOUGH && elapsedMs < this.aloneMs(tokens)
   }
 
-  /** A request that was alone; `isSure`: not even other routers had requests there. */
+  /** A request that was alone; `isSure`: nothing else ran there either, of this router or of others. */
   learn(tokens: number, elapsedMs: number, isSure: boolean): void {
     this.#alone = withTime(this.#alone, tokens, elapsedMs)
     this.#crowd = null
