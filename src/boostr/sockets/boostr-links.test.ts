@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
+import { tlsOf } from '../../../test/tls-fixtures.ts'
 import { until } from '../../../test/until.ts'
 import { createDisaggConfig } from '../protocol/disagg-config.ts'
 import { boostrHealth } from './boostr-health.ts'
@@ -11,10 +11,8 @@ import { BoostrMesh } from './boostr-mesh.ts'
 import type { BoostrMeshOptions } from './boostr-mesh.ts'
 import { hostBoostrRouter } from './boostr-roles.ts'
 
-const pem = (name: string): string =>
-  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
-const FLEET = { cert: pem('fleet.pem'), key: pem('fleet.key'), ca: pem('fleet-ca.pem') }
-const OTHER = { cert: pem('stranger.pem'), key: pem('stranger.key'), ca: pem('stranger-ca.pem') }
+const FLEET = tlsOf('fleet')
+const OTHER = tlsOf('stranger')
 
 type Settings = Pick<BoostrMeshOptions, 'secret' | 'tls'>
 

@@ -1,14 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
+import { tlsOf } from '../../../test/tls-fixtures.ts'
 import { until } from '../../../test/until.ts'
 import { BoostrMesh } from './boostr-mesh.ts'
 
-const pem = (name: string): string =>
-  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
-const TLS = { cert: pem('fleet.pem'), key: pem('fleet.key'), ca: pem('fleet-ca.pem') }
+const TLS = tlsOf('fleet')
 
 describe('BoostrMesh', () => {
   it('closed during the TLS handshake with a peer that is silent - leaves no connection', async () => {

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 
+import { tlsOf } from '../../../test/tls-fixtures.ts'
 import { KitBlocks, KitTarget } from '../../testing/kv-transport-kit.ts'
 import { KvTcpClient } from '../kv/kv-tcp-client.ts'
 import { KvTcpServer } from '../kv/kv-tcp-server.ts'
@@ -8,13 +8,6 @@ import { WorkerConversation } from '../plane/ask-worker.ts'
 import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
 import type { WireTls } from './wire-tls.ts'
 
-const pem = (name: string): string =>
-  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
-const tlsOf = (who: string): WireTls => ({
-  cert: pem(`${who}.pem`),
-  key: pem(`${who}.key`),
-  ca: pem(`${who}-ca.pem`),
-})
 const FLEET = tlsOf('fleet')
 
 /** A process that has the certificate of another fleet until it is renewed. */

@@ -1,7 +1,6 @@
 /** Attacks on a port by unauthenticated connections. */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 
 import {
@@ -10,6 +9,7 @@ import {
   planeRequest,
   WORKER,
 } from '../../testing/request-plane-kit.ts'
+import { tlsOf } from '../../../test/tls-fixtures.ts'
 import { FrameDecoder, FrameWriter, TAG, batonLimits, encodeHello } from '../../wire/index.ts'
 import { until } from '../../../test/until.ts'
 import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
@@ -26,9 +26,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
 })
 
-const pem = (name: string): string =>
-  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
-const TLS: WireTls = { cert: pem('fleet.pem'), key: pem('fleet.key'), ca: pem('fleet-ca.pem') }
+const TLS: WireTls = tlsOf('fleet')
 
 async function listen(options: Partial<TcpWorkerServerOptions> = {}): Promise<TcpWorkerServer> {
   const server = await TcpWorkerServer.listen({ handler: countingHandler, ...options })

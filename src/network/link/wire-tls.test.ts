@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 
 import { workerIdOf } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
+import { pem, tlsOf } from '../../../test/tls-fixtures.ts'
 import { until } from '../../../test/until.ts'
 import { KvTcpClient } from '../kv/kv-tcp-client.ts'
 import { KvTcpServer } from '../kv/kv-tcp-server.ts'
@@ -14,13 +14,6 @@ import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
 import { wireFailure } from './wire-tls.ts'
 import type { WireTls } from './wire-tls.ts'
 
-const pem = (name: string): string =>
-  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
-const tlsOf = (who: string): WireTls => ({
-  cert: pem(`${who}.pem`),
-  key: pem(`${who}.key`),
-  ca: pem(`${who}-ca.pem`),
-})
 const FLEET = tlsOf('fleet')
 const STRANGER = tlsOf('stranger')
 /** Trusts the fleet's authority but has a certificate that the fleet does not trust. */
