@@ -1,8 +1,15 @@
 /** The SGLang adapter, tested with recorded answers of a real server. */
 import { describe, expect, it } from 'vitest'
-import { chunksOf, requestOf, tokensOf } from './engine-kit.ts'
-import { failureOf, recorded, served, validated } from './recorded-server.ts'
-import { eventResponse } from './transcripts.ts'
+import { chunksOf, requestOf, startedWithConfig, tokensOf } from './engine-kit.ts'
+import {
+  ABOUT,
+  closeAfterwards,
+  failureOf,
+  recorded,
+  served,
+  validated,
+} from './recorded-server.ts'
+import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 
 describe('SGLang', () => {
   it('a recorded stream with cumulative events - gives each token once', async () => {
@@ -84,5 +91,30 @@ describe('SGLang', () => {
     const error = await failureOf(chunksOf(engine, requestOf()))
     expect(error.code).toBe('request.context_length_exceeded')
     expect(error.message).toContain('4096')
+  })
+
+  describe('the number of requests that one rank computes', () => {
+    const scheduler = { effective_max_running_requests_per_dp: 52 }
+    it.each([
+      ['the recorded server: the option was not given', null, 2500],
+      ['the schedulers report it', { max_running_requests: 64, internal_states: [scheduler] }, 52],
+      ['only the option is reported', { max_running_requests: 64 }, 64],
+      ['ranks of their own', { max_running_requests: 64, dp_size: 4 }, 64],
+      [
+        'ranks that share it',
+        { max_running_requests: 66, dp_size: 4, enable_dp_attention: true },
+        16,
+      ],
+      ['nothing is reported', { max_running_requests: null }, undefined],
+    ])('%s', async (_, info, expected) => {
+      const server = await fakeServer(({ method, path }) => {
+        if (path === '/server_info' && info !== null) return jsonResponse(200, info)
+        const about = ABOUT['sglang']?.[`${method} ${path}`]
+        return about === undefined ? undefined : responseOf('sglang', about)
+      })
+      const { engine, config } = await startedWithConfig({ url: server.url })
+      closeAfterwards({ close: () => engine.cleanup() }, server)
+      expect(config.maxNumSeqs).toBe(expected)
+    })
   })
 })

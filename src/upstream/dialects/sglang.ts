@@ -50,7 +50,7 @@ export class SglangDialect implements Dialect {
     const pageTokens = numberIn(server, 'page_size')
     const tokens = numberIn(server, 'max_total_num_tokens')
     const ranks = numberIn(server, 'dp_size') ?? 1
-    const sequences = numberIn(server, 'max_running_requests')
+    const sequences = sequencesOfRank(server)
     const role = textIn(info, 'disaggregation_mode') ?? textIn(server, 'disaggregation_mode')
     const isPrefill = role === 'prefill'
     const bootstrapPort = numberIn(server, 'disaggregation_bootstrap_port')
@@ -172,6 +172,21 @@ async function serverInfo(client: UpstreamClient, signal: AbortSignal): Promise<
     (await askJson(client, '/server_info', options)) ??
     (await askJson(client, '/get_server_info', options))
   )
+}
+
+/**
+ * Requests that one rank computes at the same time. The option `max_running_requests` is null unless it was given, and with
+ * data parallel attention the ranks share it; the schedulers report what came of it, alike on each rank.
+ */
+function sequencesOfRank(server: unknown): number | undefined {
+  const [scheduler] = listIn(server, 'internal_states')
+  const effective = numberIn(scheduler, 'effective_max_running_requests_per_dp')
+  if (effective !== undefined) return effective
+  const option = numberIn(server, 'max_running_requests')
+  if (option === undefined) return undefined
+  const isShared = isRecord(server) && server['enable_dp_attention'] === true
+  const sharing = isShared ? (numberIn(server, 'dp_size') ?? 1) : 1
+  return Math.max(1, Math.floor(option / sharing))
 }
 
 function generateBody(
