@@ -25,6 +25,19 @@ describe('the age of a certificate', () => {
     else expect(warning).toMatch(text)
   })
 
+  it.each([
+    [12, 3, null],
+    [12, 2.99, /expires in 2 days/],
+    [1, 0.25, null],
+    [1, 0.24, /expires in less than a day/],
+  ])('it lives for %d days, %d are left', (ofDays, days, text) => {
+    const startMs = Date.parse(validTo) - ofDays * DAY_MS
+    const term = { validFrom: new Date(startMs).toUTCString(), validTo }
+    const warning = ageWarning(CERTIFICATE, term, Date.parse(validTo) - days * DAY_MS)
+    if (text === null) expect(warning).toBe(null)
+    else expect(warning).toMatch(text)
+  })
+
   it('it is not valid yet', () => {
     const warning = ageWarning(CERTIFICATE, TERM, Date.parse(validFrom) - 1)
     expect(warning).toMatch(/is not valid before Jan .*: correct the clock/)

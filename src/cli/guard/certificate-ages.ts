@@ -5,10 +5,7 @@
 import type { Clock, Timer } from '../../base/index.ts'
 import { certificateOf } from './pem-files.ts'
 
-type Term = Readonly<Record<'validFrom' | 'validTo', string>>
-
-/** `baton doctor` warns at the same age. */
-export const CERTIFICATE_DAYS_MIN = 14
+export type CertificateTerm = Readonly<Record<'validFrom' | 'validTo', string>>
 
 export interface NamedCertificate {
   readonly flag: string
@@ -26,12 +23,15 @@ interface CertificateAgesOptions {
 
 const LOOK_MS = 1000
 const DAY_MS = 24 * 60 * 60 * 1000
+const WARNED_DAYS = 14
+/** Certificates that live for hours or days are renewed when a third of that is left; the warning is for those that are not. */
+const WARNED_SHARE = 1 / 4
 
 export class CertificateAges {
   readonly #options: CertificateAgesOptions
   readonly #told = new Map<string, string>()
   /** By the text of the certificate. */
-  #terms: ReadonlyMap<string, Term> = new Map()
+  #terms: ReadonlyMap<string, CertificateTerm> = new Map()
   #timer: Timer | null = null
 
   constructor(options: CertificateAgesOptions) {
@@ -45,7 +45,7 @@ export class CertificateAges {
 
   #look(): void {
     const { clock, certificates, tell } = this.#options
-    const terms = new Map<string, Term>()
+    const terms = new Map<string, CertificateTerm>()
     for (const certificate of certificates()) {
       const { flag, pem } = certificate
       const term = this.#terms.get(pem) ?? certificateOf(flag, pem)
@@ -64,7 +64,7 @@ export class CertificateAges {
 /** Null: it is valid, and for long enough. */
 export function ageWarning(
   { flag, path }: Pick<NamedCertificate, 'flag' | 'path'>,
-  { validFrom, validTo }: Term,
+  { validFrom, validTo }: CertificateTerm,
   nowEpochMs: number,
 ): string | null {
   const leftMs = Date.parse(validTo) - nowEpochMs
@@ -74,8 +74,16 @@ export function ageWarning(
   if (nowEpochMs < Date.parse(validFrom)) {
     return `${name} is not valid before ${validFrom} and is refused: correct the clock, or ${advice}`
   }
-  if (leftMs >= CERTIFICATE_DAYS_MIN * DAY_MS) return null
+  if (leftMs >= warnedBeforeMs({ validFrom, validTo })) return null
   const days = Math.floor(leftMs / DAY_MS)
   const left = days === 0 ? 'in less than a day' : `in ${days} day${days === 1 ? '' : 's'}`
   return `${name} expires ${left}, on ${validTo}: ${advice}`
+}
+
+/** So long before its end a certificate should have been replaced. */
+export function warnedBeforeMs({ validFrom, validTo }: CertificateTerm): number {
+  return Math.min(
+    WARNED_DAYS * DAY_MS,
+    WARNED_SHARE * (Date.parse(validTo) - Date.parse(validFrom)),
+  )
 }

@@ -212,11 +212,15 @@ describe('baton doctor, machine and server', () => {
   })
 
   it.each([
-    [-1, 'fault'],
-    [13, 'warning'],
-    [14, 'ok'],
-  ])('a certificate valid for %i more days - %s', (days, level) => {
-    expect(certificateAge(new Date(at + days * 86_400_000).toUTCString(), at).level).toBe(level)
+    [365, -1, 'fault'],
+    [365, 13, 'warning'],
+    [365, 14, 'ok'],
+    [8, 2, 'ok'],
+    [8, 1, 'warning'],
+  ])('a certificate of %i days, valid for %i more - %s', (ofDays, days, level) => {
+    const date = (inDays: number): string => new Date(at + inDays * 86_400_000).toUTCString()
+    const term = { validFrom: date(days - ofDays), validTo: date(days) }
+    expect(certificateAge(term, at).level).toBe(level)
   })
 
   it.each([

@@ -4,7 +4,8 @@
  */
 import { connect } from 'node:tls'
 import { keyHeaders } from '../commands/ask-server.ts'
-import { CERTIFICATE_DAYS_MIN } from '../guard/certificate-ages.ts'
+import { warnedBeforeMs } from '../guard/certificate-ages.ts'
+import type { CertificateTerm } from '../guard/certificate-ages.ts'
 import { noServer } from '../commands/no-server.ts'
 import { replyText } from '../commands/reply-text.ts'
 import { isLoopback } from '../../os/index.ts'
@@ -89,7 +90,7 @@ async function openness(url: string): Promise<Finding> {
 
 async function certificate(url: URL): Promise<readonly Finding[]> {
   if (url.protocol !== 'https:') return []
-  const validTo = await new Promise<string | null>((resolve) => {
+  const term = await new Promise<CertificateTerm | null>((resolve) => {
     const host = url.hostname.replace(/^\[|\]$/g, '')
     const socket = connect({
       host,
@@ -99,7 +100,8 @@ async function certificate(url: URL): Promise<readonly Finding[]> {
       timeout: ANSWER_MS_MAX,
     })
     socket.once('secureConnect', () => {
-      resolve(socket.getPeerCertificate().valid_to ?? null)
+      const { valid_from: validFrom, valid_to: validTo } = socket.getPeerCertificate()
+      resolve(validTo === undefined ? null : { validFrom, validTo })
       socket.end()
     })
     for (const name of ['error', 'timeout'] as const) {
@@ -109,15 +111,16 @@ async function certificate(url: URL): Promise<readonly Finding[]> {
       })
     }
   })
-  return validTo === null ? [] : [certificateAge(validTo, Date.now())]
+  return term === null ? [] : [certificateAge(term, Date.now())]
 }
 
-export function certificateAge(validTo: string, nowEpochMs: number): Finding {
-  const days = Math.floor((Date.parse(validTo) - nowEpochMs) / DAY_MS)
+export function certificateAge(term: CertificateTerm, nowEpochMs: number): Finding {
+  const leftMs = Date.parse(term.validTo) - nowEpochMs
+  const days = Math.floor(leftMs / DAY_MS)
   const advice =
     'replace the files of --http-tls-cert and --http-tls-key; they are reloaded automatically'
   if (days < 0) return fault('certificate', `expired ${-days} days ago`, advice)
-  return days < CERTIFICATE_DAYS_MIN
+  return leftMs < warnedBeforeMs(term)
     ? warning('certificate', `expires in ${days} days`, advice)
     : ok('certificate', `valid for ${days} days`)
 }
