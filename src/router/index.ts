@@ -60,14 +60,14 @@ export {
 } from './configuration/router-option-table.ts'
 export type { RouterOptionRow } from './configuration/router-option-table.ts'
 export { parseRouterOptions } from './configuration/router-options-json.ts'
-export { hasNoPair } from './load/router-status.ts'
+export { hasNoPair } from './ranks/router-status.ts'
 export type {
   DisaggregationStatus,
   PoolStatus,
   PrefillState,
   RankStatus,
   RouterStatus,
-} from './load/router-status.ts'
+} from './ranks/router-status.ts'
 export type { Refusal, Selection, SelectionQuery } from './decide/selection.ts'
 export type { TopologyPolicy } from './configuration/topology.ts'
 export { WorkerRouter } from './legs/worker-router.ts'

@@ -4,7 +4,7 @@
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import { LegsUnderWay } from './legs-under-way.ts'
 import { RankJudge } from './rank-judge.ts'
 

@@ -4,8 +4,8 @@
  */
 import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
-import type { EngineQueueBound } from '../load/rank-capacity.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { EngineQueueBound } from '../ranks/rank-capacity.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 interface RankJudgeOptions {
   readonly table: RankTable

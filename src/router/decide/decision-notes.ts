@@ -10,7 +10,7 @@ import { describeExclusion } from './eligibility.ts'
 import type { Exclusion } from './eligibility.ts'
 import type { Pin } from './pin.ts'
 import type { RankPricing } from './rank-pricing.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 interface PricedRanks {
   readonly best: CheapestRanks

@@ -8,7 +8,7 @@ import type { WorkerId } from '../../base/index.ts'
 import { isSilent } from '../../request/index.ts'
 import type { Phase, RoutingHints } from '../../request/index.ts'
 import { pinOf } from './pin.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 type ExclusionKind =
   | 'not-allowed'

@@ -3,7 +3,7 @@ import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Phase, RoutingHints } from '../../request/index.ts'
 import type { RouterMode } from '../configuration/router-config.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 export interface Pin {
   readonly workerId: WorkerId

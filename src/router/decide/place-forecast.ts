@@ -7,7 +7,7 @@ import type { Clock } from '../../base/index.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import { expectedExcess } from './expected-excess.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import type { Selection } from './selection.ts'
 
 interface PromptForecast {

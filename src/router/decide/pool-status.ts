@@ -1,11 +1,11 @@
 /** The status of a pool for metrics, `/health` and the console. */
 import type { RouterConfig } from '../configuration/router-config.ts'
-import type { AnswerCheck } from '../load/answer-check.ts'
+import type { AnswerCheck } from '../ranks/answer-check.ts'
 import type { EventIntake } from '../load/event-intake.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { RankRates } from '../load/rank-rates.ts'
-import type { RankTable } from '../load/rank-table.ts'
-import type { PoolStatus } from '../load/router-status.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
+import type { PoolStatus } from '../ranks/router-status.ts'
 import { eventFacts } from '../load/self-check.ts'
 
 interface StatusParts extends Pick<

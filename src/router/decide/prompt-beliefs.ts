@@ -3,7 +3,7 @@ import type { WorkerId } from '../../base/index.ts'
 import type { SequenceHashes } from '../../kv/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
-import type { RankTable } from '../load/rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import { isSilent } from '../load/self-check.ts'
 import type { Selection } from './selection.ts'
 

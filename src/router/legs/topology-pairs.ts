@@ -7,7 +7,7 @@ import type { GenerateRequest } from '../../request/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import { requiredTaint, topologyTaints } from '../configuration/topology.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
-import type { Unpaired } from '../load/router-status.ts'
+import type { Unpaired } from '../ranks/router-status.ts'
 
 interface Pools {
   readonly prefill: { readonly router: KvRouter }

@@ -24,7 +24,7 @@ import { Placement } from './placement.ts'
 import type { PlacementWaiter } from './placement.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
 import { QueuedLeg } from './queued-leg.ts'
-import type { PoolStatus } from '../load/router-status.ts'
+import type { PoolStatus } from '../ranks/router-status.ts'
 import type { Refusal, Selection, SelectionQuery } from '../decide/selection.ts'
 import { SessionAffinity, sessionKeyOf } from './session-affinity.ts'
 

@@ -7,7 +7,7 @@ import { card } from '../../../test/router/scripted-plane.ts'
 import { hashesFromBigints } from '../../kv/index.ts'
 import { ActiveSequences } from './active-sequences.ts'
 import type { Booking } from './active-sequences.ts'
-import { RankTable } from './rank-table.ts'
+import { RankTable } from '../ranks/rank-table.ts'
 
 interface Step {
   op: 'add_request' | 'free' | 'mark_prefill_completed' | 'add_output_block'

@@ -13,7 +13,7 @@ import type { OpenRequest } from '../rates/open-limit.ts'
 import type { RankMoment } from './rank-backlog.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { OpenPrefill } from './prefill-load.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 interface BookingOptions {
   readonly slot: number

@@ -2,8 +2,8 @@
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch } from '../../kv/index.ts'
 import type { OverlapIndex } from './overlap-index.ts'
-import type { RankTable } from './rank-table.ts'
-import { isSnapshotDue, noteRefusals } from './snapshot-wish.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
+import { isSnapshotDue, noteRefusals } from '../ranks/snapshot-wish.ts'
 
 export class EventIntake {
   readonly #table: RankTable

@@ -8,7 +8,7 @@
  * more when the probe has its first token or another report has come.
  */
 import type { Clock } from '../../base/index.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 const OLD_MS = 5000
 const SWEEP_EVERY_MS = 250

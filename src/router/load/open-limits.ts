@@ -4,7 +4,7 @@
  */
 import type { Booking } from './active-sequences.ts'
 import { OpenLimit } from '../rates/open-limit.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 export class OpenLimits {
   readonly #table: RankTable

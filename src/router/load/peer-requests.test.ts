@@ -7,7 +7,7 @@ import { PeerRequests } from './peer-requests.ts'
 import type { ToldPrompt } from './peer-requests.ts'
 import { RankBacklog } from './rank-backlog.ts'
 import { RankRates } from './rank-rates.ts'
-import { RankTable } from './rank-table.ts'
+import { RankTable } from '../ranks/rank-table.ts'
 
 const prompt = (worker: number, told: Partial<ToldPrompt> = {}): ToldPrompt => ({
   kind: 'sent',

@@ -16,7 +16,7 @@ import type { Booking } from './active-sequences.ts'
 import type { PromptNews } from './peer-news.ts'
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import { nextStartMsOf, sentPromptOf } from './sent-prompt.ts'
 
 /** A frontend that has died never reports the end of its requests. */

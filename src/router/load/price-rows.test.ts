@@ -3,7 +3,7 @@ import { card } from '../../../test/router/scripted-plane.ts'
 import { PriceRows, ROW, ROW_SIZE } from './price-rows.ts'
 import { RankBacklog } from './rank-backlog.ts'
 import { RankRates } from './rank-rates.ts'
-import { RankTable } from './rank-table.ts'
+import { RankTable } from '../ranks/rank-table.ts'
 
 describe('PriceRows', () => {
   it('rates of an idle rank fade - its row is updated', () => {

@@ -7,7 +7,7 @@
  */
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 
 /** Fields of a row. */
 export const ROW = {

@@ -9,7 +9,7 @@ import type { PeerRequests, ToldPrompt } from './peer-requests.ts'
 import { OpenPrompts } from './open-prompts.ts'
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import { nextStartMsOf, sentPromptOf } from './sent-prompt.ts'
 import { WholeAnswers } from '../rates/whole-answers.ts'
 

@@ -4,10 +4,10 @@
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import type { RankRow } from './rank-table.ts'
-import type { DisaggregationStatus, PoolStatus, RankStatus } from './router-status.ts'
-import type { RouterStatus, Unpaired } from './router-status.ts'
-import { hasNoPair } from './router-status.ts'
+import type { RankRow } from '../ranks/rank-table.ts'
+import type { DisaggregationStatus, PoolStatus, RankStatus } from '../ranks/router-status.ts'
+import type { RouterStatus, Unpaired } from '../ranks/router-status.ts'
+import { hasNoPair } from '../ranks/router-status.ts'
 
 export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
   const warnings: string[] = []

@@ -1,7 +1,7 @@
 /** The predicted times of a prompt that is sent to a rank, from the rates and the work there. */
 import type { RankBacklog, SentPrompt } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
-import type { RankTable } from './rank-table.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
 import { restOfStep, spreadOfStep } from '../rates/step-phase.ts'
 
 /** `tokens`: those that are not cached there. */

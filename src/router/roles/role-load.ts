@@ -1,5 +1,5 @@
 /** The load of a pool in three numbers that an autoscaler (Baton's role controller, HPA, KEDA) can act on. */
-import type { PoolStatus, RankStatus } from '../load/router-status.ts'
+import type { PoolStatus, RankStatus } from '../ranks/router-status.ts'
 
 export interface RoleLoad {
   readonly workers: number

@@ -1,14 +1,13 @@
 /**
- * The ranks of one pool as columns (structure of arrays). A rank is one data-parallel rank of one worker; its slot is
- * its index in every column.
+ * The ranks of one pool. A rank is one data-parallel rank of one worker; its slot is its index in every column
+ * (`rank-columns.ts`).
  *
  *            slot   0          1          2          3
  *   card, dpRank    w1/0       w1/1       w2/0       (free, to be reused)
  *   activeRequests  3          0          7          -
  *   full            0          0          1          -
  *
- * Owns cards, capacity, booked and reported load, fences. Slots of workers that left are reused. Columns are updated
- * when something happens, so that a decision only reads them.
+ * Owns cards, capacity, booked and reported load, fences. Slots of workers that left are reused.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -21,6 +20,7 @@ import {
 } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds, Overload } from '../configuration/busy-threshold.ts'
 import { isRankFull } from './rank-capacity.ts'
+import { RankColumns } from './rank-columns.ts'
 import type { EngineQueueBound } from './rank-capacity.ts'
 import type { IgnoredReport, RankStatus } from './router-status.ts'
 import { NO_WISH } from './snapshot-wish.ts'
@@ -54,37 +54,11 @@ export interface BookedLoad {
   readonly requests: number
 }
 
-const MIN_CAPACITY = 16
 const NOBODY: ReadonlySet<WorkerId> = new Set()
 
-export class RankTable {
+export class RankTable extends RankColumns {
   /** Slots in use, unordered; a decision iterates over it. */
   readonly live: number[] = []
-  activePrefillTokens = new Float64Array(MIN_CAPACITY)
-  activeDecodeBlocks = new Float64Array(MIN_CAPACITY)
-  activeRequests = new Int32Array(MIN_CAPACITY)
-  overloaded = new Uint8Array(MIN_CAPACITY)
-  fencedUntilMs = new Float64Array(MIN_CAPACITY)
-  maxBatchedTokens = new Float64Array(MIN_CAPACITY)
-  totalBlocks = new Float64Array(MIN_CAPACITY)
-  /** Maximum batch size (`max_num_seqs`); 0 if not reported. */
-  maxSequences = new Int32Array(MIN_CAPACITY)
-  /** The worker's own report over all frontends: requests running or queued in it, prefill tokens, KV blocks. */
-  reportedRequests = new Int32Array(MIN_CAPACITY)
-  reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
-  reportedDecodeBlocks = new Float64Array(MIN_CAPACITY)
-  /** Requests announced by other routers: their number, and the uncached tokens of prompts that are not computed yet. */
-  peerRequests = new Int32Array(MIN_CAPACITY)
-  peerPromptTokens = new Float64Array(MIN_CAPACITY)
-  /** 1 if the rank takes no more requests for now: they are queued in the router. See `rank-capacity.ts`. */
-  full = new Uint8Array(MIN_CAPACITY)
-  /** Requests sent after the last report, and requests without a first token. */
-  sentSinceReport = new Int32Array(MIN_CAPACITY)
-  openPrefills = new Int32Array(MIN_CAPACITY)
-  /** Requests without a first token, also those whose prompt was computed elsewhere; how many of them wait, and their learned limit. */
-  openRequests = new Int32Array(MIN_CAPACITY)
-  openWaiting = new Float64Array(MIN_CAPACITY)
-  openMax = new Float64Array(MIN_CAPACITY)
   readonly #rows: (RankRow | undefined)[] = []
   readonly #slotsOf = new Map<WorkerId, readonly number[]>()
   readonly #free: number[] = []
@@ -94,10 +68,6 @@ export class RankTable {
   #overloadedCount = 0
   #fenced = 0
   #fullCount = 0
-
-  get capacity(): number {
-    return this.activeRequests.length
-  }
 
   get workerCount(): number {
     return this.#slotsOf.size
@@ -369,49 +339,11 @@ export class RankTable {
 
   #take(): number {
     const slot = this.#free.pop() ?? this.#rows.length
-    if (slot >= this.capacity) this.#grow()
-    this.activePrefillTokens[slot] = 0
-    this.activeDecodeBlocks[slot] = 0
-    this.activeRequests[slot] = 0
-    this.overloaded[slot] = 0
-    this.fencedUntilMs[slot] = 0
-    this.reportedRequests[slot] = 0
-    this.reportedPrefillTokens[slot] = 0
-    this.reportedDecodeBlocks[slot] = 0
-    this.full[slot] = 0
-    this.sentSinceReport[slot] = 0
-    this.openPrefills[slot] = 0
-    this.openRequests[slot] = 0
-    this.openWaiting[slot] = 0
-    this.openMax[slot] = Infinity
-    this.peerRequests[slot] = 0
-    this.peerPromptTokens[slot] = 0
+    if (slot >= this.capacity) this.grow()
+    this.clear(slot)
     this.#rows[slot] = undefined
     this.live.push(slot)
     return slot
-  }
-
-  #grow(): void {
-    const size = this.capacity * 2
-    this.activePrefillTokens = grown(this.activePrefillTokens, new Float64Array(size))
-    this.activeDecodeBlocks = grown(this.activeDecodeBlocks, new Float64Array(size))
-    this.activeRequests = grown(this.activeRequests, new Int32Array(size))
-    this.overloaded = grown(this.overloaded, new Uint8Array(size))
-    this.fencedUntilMs = grown(this.fencedUntilMs, new Float64Array(size))
-    this.maxBatchedTokens = grown(this.maxBatchedTokens, new Float64Array(size))
-    this.totalBlocks = grown(this.totalBlocks, new Float64Array(size))
-    this.maxSequences = grown(this.maxSequences, new Int32Array(size))
-    this.reportedRequests = grown(this.reportedRequests, new Int32Array(size))
-    this.reportedPrefillTokens = grown(this.reportedPrefillTokens, new Float64Array(size))
-    this.reportedDecodeBlocks = grown(this.reportedDecodeBlocks, new Float64Array(size))
-    this.full = grown(this.full, new Uint8Array(size))
-    this.sentSinceReport = grown(this.sentSinceReport, new Int32Array(size))
-    this.openPrefills = grown(this.openPrefills, new Int32Array(size))
-    this.openRequests = grown(this.openRequests, new Int32Array(size))
-    this.openWaiting = grown(this.openWaiting, new Float64Array(size))
-    this.openMax = grown(this.openMax, new Float64Array(size))
-    this.peerRequests = grown(this.peerRequests, new Int32Array(size))
-    this.peerPromptTokens = grown(this.peerPromptTokens, new Float64Array(size))
   }
 }
 
@@ -430,9 +362,4 @@ function newRow(card: WorkerCard, dpRank: number, taints: ReadonlySet<string>): 
     lastSequence: null,
     ...NO_WISH,
   }
-}
-
-function grown<T extends { set(from: T): void }>(from: T, to: T): T {
-  to.set(from)
-  return to
 }
