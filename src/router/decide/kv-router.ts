@@ -72,6 +72,8 @@ export class KvRouter implements FleetObserver {
   readonly capacity: PoolCapacity
   readonly #blocks: BlockUnit
   readonly #events: EventIntake
+  /** Changes when a worker joins, leaves or announces another card. */
+  fleetVersion = 0
   #decisions = 0
   #refusals = 0
   readonly answers = new AnswerCheck()
@@ -165,11 +167,13 @@ export class KvRouter implements FleetObserver {
       this.#turns.join(slot)
     }
     for (const slot of this.#table.slotsOf(card.workerId)) this.#rows.write(slot)
+    this.fleetVersion++
     this.capacity.grew()
   }
 
   workerLeft(workerId: WorkerId, _reason: string): void {
     for (const slot of this.#table.leave(workerId)) this.#dropSlot(slot)
+    this.fleetVersion++
     this.capacity.grew()
   }
 
@@ -227,6 +231,11 @@ export class KvRouter implements FleetObserver {
   /** Slots that could take the request now. */
   eligible(query: SelectionQuery): readonly number[] {
     return this.#selector.eligible(query)
+  }
+
+  /** Slots that the request may ever take, however loaded they are; null: all of them. */
+  reachable(query: SelectionQuery): readonly number[] | null {
+    return this.#selector.reachable(query)
   }
 
   /** Prompt tokens that the rank with the longest cached prefix would still have to compute. */

@@ -20,6 +20,7 @@ import { lateMs } from './goals-left.ts'
 import { lateError } from './late-error.ts'
 import type { LateCandidate } from './late-error.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { isUnconstrained } from './eligibility.ts'
 import { pickAtTemperature, pickLowest, pickOfTwo, pickWith } from './pick.ts'
 import { missingPin, pinnedSlot, pinOf } from './pin.ts'
 import type { Pin } from './pin.ts'
@@ -82,6 +83,24 @@ export class Selector {
     if (pin === null) return table.live.filter(isFree)
     const slot = pinnedSlot(table, pin, query.phase)
     return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
+  }
+
+  /** Slots that the request may ever take, however loaded they are; null: all of them. */
+  reachable(query: SelectionQuery): readonly number[] | null {
+    const { table, config } = this.#pool
+    const scope = this.#open(query, config.filters.length > 0)
+    const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
+    if (pin !== null) {
+      const slot = pinnedSlot(table, pin, query.phase)
+      return slot instanceof BatonError ? [] : [slot]
+    }
+    if (config.filters.length === 0 && isUnconstrained(scope.constraints, table)) return null
+    scope.constraints = { ...scope.constraints, ignoresFences: true }
+    const slots = table.live.filter((slot) => {
+      const exclusion = this.#filter.exclusionOf(scope, slot)
+      return exclusion === null || exclusion.kind === 'overloaded'
+    })
+    return slots.length === table.live.length ? null : slots
   }
 
   /** Length of the longest cached prefix of the prompt on any rank, in tokens. */

@@ -13,11 +13,11 @@ import type { RoutingHints } from '../../request/index.ts'
 import type { ClassQueue, QueueEntry, QueueRank } from './class-queue.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
-import { pinOf } from '../decide/pin.ts'
 import type { Flow, ToldFlow } from './flow-meter.ts'
 import { OverloadLimit } from './overload-limit.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import { PoolRoom } from './pool-room.ts'
+import { ALL_RANKS, rankSetOf } from './rank-set.ts'
 import { hasBegun, hasConstraint } from './request-constraints.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 
@@ -43,6 +43,7 @@ const PATIENCE_MS = 10_000
 const FIRST = Number.MAX_SAFE_INTEGER
 
 interface Waiting extends QueueEntry {
+  readonly query: SelectionQuery
   readonly queue: ClassQueue
   readonly waiter: AdmissionWaiter
   deadline: Timer | null
@@ -64,6 +65,8 @@ export class Admission {
   #draining = false
   #isClosed = false
   #recheck: Timer | null = null
+  /** Of the fleet by which the queued requests are sorted. */
+  #fleetVersion = 0
   readonly #overload: OverloadLimit
 
   constructor({ router, clock, next = null, tellFlow }: AdmissionOptions) {
@@ -145,10 +148,10 @@ export class Admission {
     this.#overload.boundEngines(nowMs)
     this.#shorten(nowMs)
     const rank = rankOf(routing)
-    const line = this.#overload.line(rank, nowMs)
-    if (line === null || this.#queue.countAhead(rank) < line) return null
+    const line = this.#overload.line(rank, ALL_RANKS, nowMs)
+    if (line === null || this.#queue.countAhead({ ...rank, ranks: ALL_RANKS }) < line) return null
     this.#overload.arrived(rank, nowMs)
-    return this.#overload.refusal(line, nowMs)
+    return this.#overload.refusal(line, this.#queue.requestsOf(ALL_RANKS), nowMs)
   }
 
   /** Refuses all queued requests, and from now on queues none. */
@@ -174,14 +177,17 @@ export class Admission {
     const rate = this.#overload.rate(this.#clock.nowMs())
     if (rate === null) return 0
     const entry = this.#entryOf(queue, query, NOBODY)
-    return queue.countSooner(entry) / rate
+    return queue.countSooner(entry) / (rate * entry.ranks.share)
   }
 
   /** Null if the request is queued. If the queue is full, a less important request is displaced. */
   #add(entry: Waiting): BatonError | null {
     const nowMs = this.#clock.nowMs()
-    const line = this.#overload.line(entry, nowMs)
-    if (line !== null && this.#ahead(entry) >= line) return this.#overload.refusal(line, nowMs)
+    const { ranks } = entry
+    const line = this.#overload.line(entry, ranks, nowMs)
+    if (line !== null && this.#ahead(entry) >= line) {
+      return this.#overload.refusal(line, this.#queue.requestsOf(ranks), nowMs)
+    }
     const retryAfterMs = this.#overload.retryAfterMs(nowMs)
     const scope = { workers: this.#router.workerCount, retryAfterMs }
     const refusal = this.#queue.add(entry.queue, entry, scope)
@@ -193,14 +199,17 @@ export class Admission {
     return this.#queue.add(entry.queue, entry, scope)
   }
 
-  /** Refuses the queued requests beyond the limit, lowest priority first. */
+  /** Refuses the queued requests beyond the limit of their ranks, lowest priority first. */
   #shorten(nowMs: number): void {
-    for (;;) {
-      const last = this.#queue.last() as Waiting | null
-      if (last === null || last.strictPriority === FIRST) return
-      const line = this.#overload.line(last, nowMs)
-      if (line === null || this.#queue.requests <= line) return
-      this.#drop(last, this.#overload.refusal(line, nowMs))
+    for (const ranks of this.#queue.sets) {
+      for (;;) {
+        const last = this.#queue.last(null, ranks) as Waiting | null
+        if (last === null || last.strictPriority === FIRST) break
+        const line = this.#overload.line(last, ranks, nowMs)
+        const queued = this.#queue.requestsOf(ranks)
+        if (line === null || queued <= line) break
+        this.#drop(last, this.#overload.refusal(line, queued, nowMs))
+      }
     }
   }
 
@@ -214,12 +223,13 @@ export class Admission {
   }
 
   #entryOf(queue: ClassQueue, query: SelectionQuery, waiter: AdmissionWaiter): Waiting {
-    const { request, phase } = query
+    const { request } = query
     const { routing } = request
     const promptTokens = request.tokenIds.length
     const uncachedTokens = this.#router.uncachedTokens(query)
     const arrivedMs = this.#clock.nowMs()
     const entry: Waiting = {
+      query,
       queue,
       waiter,
       deadline: null,
@@ -238,11 +248,11 @@ export class Admission {
       priority: routing.priority ?? 0,
       tenant: routing.tenantId ?? '',
       tenantWeight: routing.tenantWeight ?? 1,
-      pinned: pinOf(routing, phase)?.workerId ?? '',
+      ranks: rankSetOf(this.#router, query),
       arrivedMs,
       startByMs:
         this.#router.goals.latestStartMs(query, uncachedTokens) ?? arrivedMs + this.#patienceMs(),
-      canGo: this.#room.canGo(queue, query),
+      canGo: () => this.#room.canGo(queue, query, entry.ranks),
     }
     return entry
   }
@@ -304,6 +314,7 @@ export class Admission {
   #drain(): void {
     if (this.#draining || this.#isClosed) return
     this.#draining = true
+    this.#regroup()
     try {
       if (this.#queue.requests > 0) this.#overload.boundEngines(this.#clock.nowMs())
       for (let entry = this.#pop(); entry !== null; entry = this.#pop()) {
@@ -317,6 +328,13 @@ export class Admission {
       this.#draining = false
     }
     if (this.#queue.requests > 0) this.#armRecheck()
+  }
+
+  #regroup(): void {
+    const { fleetVersion } = this.#router
+    if (this.#fleetVersion === fleetVersion) return
+    this.#fleetVersion = fleetVersion
+    this.#queue.regroup((entry) => rankSetOf(this.#router, (entry as Waiting).query))
   }
 
   #pop(): Waiting | null {

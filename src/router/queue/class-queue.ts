@@ -1,11 +1,12 @@
 /**
  * The queued requests of one policy class, in the order in which they may be sent.
  *
- * Requests wait in lanes, one per tenant and pinned worker, so that a pinned request waits only for its own worker,
- * and a tenant with a thousand requests delays only itself. Order between lanes: strict priority, then the tenant
- * that has been served least (weighted fair queueing), then the order of the class.
+ * Requests wait in lanes, one per tenant and set of ranks (`rank-set.ts`), so that a request waits only for those that need
+ * the same workers, and a tenant with a thousand requests delays only itself. Order between lanes: strict priority, then the
+ * tenant that has been served least (weighted fair queueing), then the order of the class.
  */
 import type { PolicyClass } from '../configuration/policy-class.ts'
+import type { RankSet } from './rank-set.ts'
 
 export interface QueueEntry {
   readonly requestId: string
@@ -18,8 +19,8 @@ export interface QueueEntry {
   readonly tenant: string
   /** Share of the tenant relative to other tenants with queued requests; above 0. */
   readonly tenantWeight: number
-  /** Id of the worker that it is pinned to; empty if not pinned. */
-  readonly pinned: string
+  /** As of the present fleet. */
+  ranks: RankSet
   readonly arrivedMs: number
   /** When it must be sent to meet its goal; without a goal, the end of its patience (`PATIENCE_MS`). */
   readonly startByMs: number
@@ -32,10 +33,27 @@ export interface QueueEntry {
 /** What determines an entry's position, besides its arrival. */
 export type QueueRank = Pick<QueueEntry, 'strictPriority' | 'tenant' | 'tenantWeight'>
 
+/** An entry, or one that has not arrived yet. */
+type Newcomer = QueueRank & Pick<QueueEntry, 'ranks'>
+
 interface Placed {
   readonly entry: QueueEntry
   readonly score: number
   readonly order: number
+}
+
+interface Lane {
+  readonly ranks: RankSet
+  /** In their order. */
+  readonly placed: Placed[]
+}
+
+/** Queued requests of one set of ranks. */
+interface Waiting {
+  readonly ranks: RankSet
+  requests: number
+  /** By strict priority and tenant. */
+  readonly byPriority: Map<number, Map<string, number>>
 }
 
 interface Tenant {
@@ -72,10 +90,10 @@ export class ClassQueue {
   requests = 0
   promptTokens = 0
   cachedTokens = 0
-  readonly #lanes = new Map<string, Placed[]>()
+  readonly #lanes = new Map<string, Lane>()
   readonly #tenants = new Map<string, Tenant>()
-  /** Number of queued requests by strict priority and tenant. */
-  readonly #byPriority = new Map<number, Map<string, number>>()
+  /** By key of the set of ranks. */
+  readonly #bySet = new Map<string, Waiting>()
   #order = 0
   /** Sum of all queued entries. */
   #cost = 0
@@ -86,10 +104,7 @@ export class ClassQueue {
 
   add(entry: QueueEntry): void {
     const placed = { entry, score: queueScore(this.policyClass, entry), order: this.#order++ }
-    const key = laneKey(entry)
-    const lane = this.#lanes.get(key)
-    if (lane === undefined) this.#lanes.set(key, [placed])
-    else lane.splice(placeIn(lane, placed), 0, placed)
+    this.#place(placed)
     this.#tenantOf(entry).waiting++
     this.#count(entry, 1)
     this.requests++
@@ -98,11 +113,37 @@ export class ClassQueue {
     this.cachedTokens += entry.cachedTokens
   }
 
+  /** The sets of ranks that requests wait for. */
+  get sets(): readonly RankSet[] {
+    return Array.from(this.#bySet.values(), ({ ranks }) => ranks)
+  }
+
+  requestsOf({ key }: RankSet): number {
+    return this.#bySet.get(key)?.requests ?? 0
+  }
+
+  /** True if a request must not pass those that wait: they wait for the same ranks, or could be sent now. */
+  isBefore(ranks: RankSet): boolean {
+    return this.requestsOf(ranks) > 0 || this.head() !== null
+  }
+
+  /** The fleet has changed: sorts the requests anew. */
+  regroup(ranksOf: (entry: QueueEntry) => RankSet): void {
+    const all = [...this.#lanes.values()].flatMap(({ placed }) => placed)
+    this.#lanes.clear()
+    this.#bySet.clear()
+    for (const placed of all) {
+      placed.entry.ranks = ranksOf(placed.entry)
+      this.#place(placed)
+      this.#count(placed.entry, 1)
+    }
+  }
+
   /** The next request that can be sent, or null. */
   head(): QueueEntry | null {
     let best: Placed | null = null
-    for (const lane of this.#lanes.values()) {
-      const first = lane[0]
+    for (const { placed } of this.#lanes.values()) {
+      const first = placed[0]
       if (first === undefined || (best !== null && !this.#goesBefore(first, best))) continue
       if (first.entry.canGo()) best = first
     }
@@ -112,7 +153,7 @@ export class ClassQueue {
   /** Removes an entry, because it is sent (`served`) or no longer waits. */
   remove(entry: QueueEntry, served: boolean): boolean {
     const key = laneKey(entry)
-    const lane = this.#lanes.get(key)
+    const lane = this.#lanes.get(key)?.placed
     const at = lane?.findIndex((placed) => placed.entry === entry) ?? -1
     if (lane === undefined || at === -1) return false
     lane.splice(at, 1)
@@ -136,15 +177,15 @@ export class ClassQueue {
   }
 
   /**
-   * How many requests would go before it: all with a higher strict priority, those of its own tenant, and of each
-   * other tenant as many as have their turn sooner. So a tenant with a thousand requests does not push back another
+   * How many requests for the same ranks would go before it: all with a higher strict priority, those of its own tenant, and
+   * of each other tenant as many as have their turn sooner. So a tenant with a thousand requests does not push back another
    * one, and a tenant that is due is never behind all others, however many they are.
    */
-  countAhead(entry: QueueRank): number {
+  countAhead(entry: Newcomer): number {
     let count = 0
     const step = this.#meanCost()
     const served = this.#servedOf(entry.tenant)
-    for (const [priority, tenants] of this.#byPriority) {
+    for (const [priority, tenants] of this.#bySet.get(entry.ranks.key)?.byPriority ?? []) {
       if (priority < entry.strictPriority) continue
       const turn = served + ((tenants.get(entry.tenant) ?? 0) * step) / entry.tenantWeight
       for (const [tenant, waiting] of tenants) {
@@ -161,14 +202,15 @@ export class ClassQueue {
   }
 
   /**
-   * How many requests of the same or a higher strict priority would go before it in class order, regardless of
-   * tenants.
+   * How many requests for the same ranks, of the same or a higher strict priority, would go before it in class order,
+   * regardless of tenants.
    */
   countSooner(entry: QueueEntry): number {
     const score = queueScore(this.policyClass, entry)
     let count = 0
-    for (const lane of this.#lanes.values()) {
-      for (const { entry: held, score: own } of lane) {
+    for (const { ranks, placed } of this.#lanes.values()) {
+      if (ranks.key !== entry.ranks.key) continue
+      for (const { entry: held, score: own } of placed) {
         const isAbove = held.strictPriority > entry.strictPriority
         if (isAbove || (held.strictPriority === entry.strictPriority && own >= score)) count++
       }
@@ -176,11 +218,15 @@ export class ClassQueue {
     return count
   }
 
-  /** The entry to displace first: lowest strict priority, then the tenant whose last turn is latest, then the last one. */
-  last(): QueueEntry | null {
+  /**
+   * The entry to displace first, of all or of those that wait for these ranks: lowest strict priority, then the tenant whose
+   * last turn is latest, then the last one.
+   */
+  last(only: RankSet | null = null): QueueEntry | null {
     let worst: Placed | null = null
-    for (const lane of this.#lanes.values()) {
-      const end = lane.at(-1)
+    for (const { ranks, placed } of this.#lanes.values()) {
+      if (only !== null && only.key !== ranks.key) continue
+      const end = placed.at(-1)
       if (end !== undefined && (worst === null || this.#isGivenUpBefore(end, worst))) worst = end
     }
     return worst?.entry ?? null
@@ -195,7 +241,7 @@ export class ClassQueue {
   }
 
   entries(): QueueEntry[] {
-    return [...this.#lanes.values()].flatMap((lane) => lane.map(({ entry }) => entry))
+    return [...this.#lanes.values()].flatMap(({ placed }) => placed.map(({ entry }) => entry))
   }
 
   #isGivenUpBefore(a: Placed, b: Placed): boolean {
@@ -235,13 +281,26 @@ export class ClassQueue {
     return this.requests === 0 ? 1 : this.#cost / this.requests
   }
 
-  #count({ strictPriority, tenant }: QueueEntry, change: 1 | -1): void {
-    const tenants = this.#byPriority.get(strictPriority) ?? new Map<string, number>()
+  #place(placed: Placed): void {
+    const { entry } = placed
+    const key = laneKey(entry)
+    const lane = this.#lanes.get(key)
+    if (lane === undefined) this.#lanes.set(key, { ranks: entry.ranks, placed: [placed] })
+    else lane.placed.splice(placeIn(lane.placed, placed), 0, placed)
+  }
+
+  #count({ ranks, strictPriority, tenant }: QueueEntry, change: 1 | -1): void {
+    const set = this.#bySet.get(ranks.key) ?? { ranks, requests: 0, byPriority: new Map() }
+    set.requests += change
+    if (set.requests === 0) this.#bySet.delete(ranks.key)
+    else this.#bySet.set(ranks.key, set)
+    const { byPriority } = set
+    const tenants = byPriority.get(strictPriority) ?? new Map<string, number>()
     const waiting = (tenants.get(tenant) ?? 0) + change
     if (waiting === 0) tenants.delete(tenant)
     else tenants.set(tenant, waiting)
-    if (tenants.size === 0) this.#byPriority.delete(strictPriority)
-    else this.#byPriority.set(strictPriority, tenants)
+    if (tenants.size === 0) byPriority.delete(strictPriority)
+    else byPriority.set(strictPriority, tenants)
   }
 
   #goesBefore(a: Placed, b: Placed): boolean {
@@ -271,7 +330,7 @@ export class ClassQueue {
 const MAX_IDLE_TENANTS = 1024
 const NOBODY: Tenant = { served: 0, waiting: 0, weight: 1 }
 
-const laneKey = (entry: QueueEntry): string => `${entry.pinned}\n${entry.tenant}`
+const laneKey = ({ ranks, tenant }: QueueEntry): string => `${ranks.key}\n${tenant}`
 
 function goesFirst(a: Placed, b: Placed): boolean {
   if (a.entry.strictPriority !== b.entry.strictPriority) {

@@ -9,6 +9,7 @@ import type { QueueRank } from './class-queue.ts'
 import { ClassShares } from './class-shares.ts'
 import { FlowMeter } from './flow-meter.ts'
 import type { Flow, ToldFlow } from './flow-meter.ts'
+import type { RankSet } from './rank-set.ts'
 
 const RETRY_MS_DEFAULT = 1000
 const RETRY_MS_MAX = 30_000
@@ -90,11 +91,14 @@ export class OverloadLimit {
     return this.#flow.rate(nowMs)
   }
 
-  /** Under overload: how many requests may be queued before such a one. Null: the queue's own limits apply. */
-  line(rank: QueueRank, nowMs: number): number | null {
+  /**
+   * Under overload: how many requests may be queued for the same ranks before such a one, by the share of these ranks.
+   * Null: the queue's own limits apply.
+   */
+  line(rank: QueueRank, { share }: RankSet, nowMs: number): number | null {
     const work = this.#work(nowMs)
     if (work === null || this.#shares.isWithinShare(rank, nowMs)) return null
-    return Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
+    return Math.max(Math.ceil(share * (Math.ceil(work) - this.#waitingBehind())), LINE_MIN)
   }
 
   /**
@@ -120,9 +124,8 @@ export class OverloadLimit {
     capacity.judge.setDemand(demandOn(capacity))
   }
 
-  /** The refusal of a request beyond `limit`, the present line. */
-  refusal(limit: number, nowMs: number): BatonError {
-    const current = this.#options.queued()
+  /** The refusal of a request beyond `limit`, the present line, where so many are queued for the same ranks. */
+  refusal(limit: number, current: number, nowMs: number): BatonError {
     const retryAfterMs = Math.min(Math.max(1000 * this.#flow.excess(nowMs), 1000), RETRY_MS_MAX)
     return new BatonError(
       'capacity.pool_exhausted',

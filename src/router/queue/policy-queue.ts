@@ -6,7 +6,8 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { ClassQueue } from './class-queue.ts'
-import type { QueueEntry, QueueRank } from './class-queue.ts'
+import type { QueueEntry } from './class-queue.ts'
+import type { RankSet } from './rank-set.ts'
 import { classOf } from '../configuration/policy-class.ts'
 import type { PolicyClass } from '../configuration/policy-class.ts'
 
@@ -54,16 +55,33 @@ export class PolicyQueue {
     return queue.remove(entry, false)
   }
 
+  /** The sets of ranks that requests wait for, each once. */
+  get sets(): readonly RankSet[] {
+    const [first, ...others] = this.#classes
+    if (others.length === 0) return first?.sets ?? []
+    const all = this.#classes.flatMap(({ sets }) => sets)
+    return [...new Map(all.map((set) => [set.key, set])).values()]
+  }
+
+  requestsOf(ranks: RankSet): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.requestsOf(ranks), 0)
+  }
+
+  /** The fleet has changed. */
+  regroup(ranksOf: (entry: QueueEntry) => RankSet): void {
+    for (const queue of this.#classes) queue.regroup(ranksOf)
+  }
+
   /** How many requests of all classes would go before it. */
-  countAhead(entry: QueueRank): number {
+  countAhead(entry: Parameters<ClassQueue['countAhead']>[0]): number {
     return this.#classes.reduce((sum, queue) => sum + queue.countAhead(entry), 0)
   }
 
-  /** The last entry of one class or of all: it is displaced when the queue is full. */
-  last(only: ClassQueue | null = null): QueueEntry | null {
+  /** The last entry of one class or of all, and of all that wait for these ranks: it is displaced when the queue is full. */
+  last(only: ClassQueue | null = null, ranks: RankSet | null = null): QueueEntry | null {
     let worst: QueueEntry | null = null
     for (const queue of only === null ? this.#classes : [only]) {
-      const last = queue.last()
+      const last = queue.last(ranks)
       if (last !== null && (worst === null || isBelow(last, worst))) worst = last
     }
     return worst

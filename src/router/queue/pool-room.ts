@@ -8,20 +8,24 @@ import type { KvRouter } from '../decide/kv-router.ts'
 import { HandOverRoom } from './hand-over-room.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 import type { ClassQueue } from './class-queue.ts'
-import { isPlain } from './request-constraints.ts'
+import { rankSetOf } from './rank-set.ts'
+import type { RankSet } from './rank-set.ts'
 
-interface PlainAnswer {
+interface KnownAnswer {
   readonly version: number
   readonly nowMs: number
   readonly hasRoom: boolean
 }
+
+const ANSWERS_MAX = 4096
 
 export class PoolRoom {
   readonly #router: KvRouter
   readonly #clock: Clock
   readonly #next: KvRouter | null
   readonly #handOver: HandOverRoom | null
-  readonly #plainAnswers = new Map<ClassQueue, PlainAnswer>()
+  /** By key of the set of ranks. */
+  readonly #answers = new Map<ClassQueue, Map<string, KnownAnswer>>()
 
   /** `next`: the pool of the following leg. */
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null) {
@@ -35,7 +39,7 @@ export class PoolRoom {
     const { policyClass } = queue
     const isBounded = this.#router.config.engineQueue !== null
     if (!isQueueing(policyClass) && !isBounded) return false
-    const isBehind = queue.requests > 0
+    const isBehind = queue.requests > 0 && queue.isBefore(rankSetOf(this.#router, query))
     if (!isBehind && !isQueueing(policyClass) && this.#hasRoomEverywhere(query)) return false
     const eligible = this.#router.eligible(query)
     if (eligible.length === 0) return false
@@ -44,11 +48,31 @@ export class PoolRoom {
     )
   }
 
-  /** The check for a queued request; to be called again after every change. */
-  canGo(queue: ClassQueue, query: SelectionQuery): () => boolean {
-    return this.#router.config.filters.length === 0 && isPlain(query)
-      ? () => this.#hasPlainRoom(queue, query)
-      : () => this.#hasRoom(queue, query)
+  /**
+   * The check for a queued request; to be called again after every change. Requests for the same ranks share one answer until
+   * something changes; in a long queue that is most of them.
+   */
+  canGo(queue: ClassQueue, query: SelectionQuery, { key }: RankSet): boolean {
+    if (this.#router.config.filters.length > 0) return this.#hasRoom(queue, query)
+    const version = this.#router.capacity.version + (this.#next?.capacity.version ?? 0)
+    const nowMs = this.#clock.nowMs()
+    const answers = this.#answersOf(queue)
+    const known = answers.get(key)
+    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
+      return known.hasRoom
+    }
+    if (known === undefined && answers.size >= ANSWERS_MAX) answers.clear()
+    const hasRoom = this.#hasRoom(queue, query)
+    answers.set(key, { version, nowMs, hasRoom })
+    return hasRoom
+  }
+
+  #answersOf(queue: ClassQueue): Map<string, KnownAnswer> {
+    const known = this.#answers.get(queue)
+    if (known !== undefined) return known
+    const answers = new Map<string, KnownAnswer>()
+    this.#answers.set(queue, answers)
+    return answers
   }
 
   #hasRoomEverywhere(query: SelectionQuery): boolean {
@@ -74,21 +98,5 @@ export class PoolRoom {
     if (!this.#isNextOpen(query)) return false
     const eligible = this.#router.eligible(query)
     return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
-  }
-
-  /**
-   * Requests without routing constraints share one answer until something changes; in a long queue that is most of
-   * them.
-   */
-  #hasPlainRoom(queue: ClassQueue, query: SelectionQuery): boolean {
-    const version = this.#router.capacity.version + (this.#next?.capacity.version ?? 0)
-    const nowMs = this.#clock.nowMs()
-    const known = this.#plainAnswers.get(queue)
-    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
-      return known.hasRoom
-    }
-    const hasRoom = this.#hasRoom(queue, query)
-    this.#plainAnswers.set(queue, { version, nowMs, hasRoom })
-    return hasRoom
   }
 }
