@@ -3,6 +3,7 @@ const NEWEST_SHARE = 0.1
 
 export class LegsUnderWay {
   #count = 0
+  readonly #bySlot = new Map<number, number>()
   /** Moving average of the time from dispatch to end, in milliseconds. */
   #meanMs: number | null = null
 
@@ -15,12 +16,23 @@ export class LegsUnderWay {
     return this.#meanMs ?? 0
   }
 
-  sent(): void {
-    this.#count++
+  countOn(slots: readonly number[]): number {
+    return slots.reduce((sum, slot) => sum + (this.#bySlot.get(slot) ?? 0), 0)
   }
 
-  ended(tookMs: number): void {
-    this.#count--
+  sent(slot: number): void {
+    this.#add(slot, 1)
+  }
+
+  ended(slot: number, tookMs: number): void {
+    this.#add(slot, -1)
     this.#meanMs = (this.#meanMs ?? tookMs) * (1 - NEWEST_SHARE) + tookMs * NEWEST_SHARE
+  }
+
+  #add(slot: number, change: 1 | -1): void {
+    this.#count += change
+    const count = (this.#bySlot.get(slot) ?? 0) + change
+    if (count === 0) this.#bySlot.delete(slot)
+    else this.#bySlot.set(slot, count)
   }
 }

@@ -22,8 +22,8 @@ export class PoolCapacity {
   readonly judge: RankJudge
   /** Prefills that a decode leg follows. */
   readonly underWay = new LegsUnderWay()
-  /** Number of requests queued for this pool; set by the owner of the queue. */
-  waitingOutside: () => number = () => 0
+  /** Number of requests queued for this pool, or of those that require a taint; set by the owner of the queue. */
+  waitingOutside: (taint?: string) => number = () => 0
   /** Requests that have ended and whose prompts a prefill worker had computed. */
   handedOverEnded = 0
   #version = 0
@@ -83,11 +83,11 @@ export class PoolCapacity {
     return this.#table.slotsOf(workerId).some((slot) => !this.isFull(slot))
   }
 
-  /** How many more requests the workers take; Infinity if one of them has no limit that is known. */
-  get freePlaces(): number {
+  /** How many more requests these ranks, or all, take; Infinity if one of them has no limit that is known. */
+  freePlaces(slots: readonly number[] = this.#table.live): number {
     if (this.judge.engineQueue === Infinity) return Infinity
     let free = 0
-    for (const slot of this.#table.live) {
+    for (const slot of slots) {
       if (this.isFull(slot)) continue
       const places = this.#table.maxSequences[slot] as number
       if (this.#table.takesProbeOnly(slot)) free++
@@ -99,11 +99,11 @@ export class PoolCapacity {
     return free
   }
 
-  /** Requests of other routers inside the workers. */
-  get othersInside(): number {
-    const { live, activeRequests, sentSinceReport, reportedRequests } = this.#table
+  /** Requests of other routers inside the workers, of all ranks or of these. */
+  othersInside(slots: readonly number[] = this.#table.live): number {
+    const { activeRequests, sentSinceReport, reportedRequests } = this.#table
     let others = 0
-    for (const slot of live) {
+    for (const slot of slots) {
       const reportedOwn = (activeRequests[slot] as number) - (sentSinceReport[slot] as number)
       others += Math.max(0, (reportedRequests[slot] as number) - reportedOwn)
     }
@@ -119,8 +119,8 @@ export class PoolCapacity {
 
   /** True if this router, one of so many, has its share of the requests inside the workers. */
   hasShareInside(routers: number): boolean {
-    const { sentInside, othersInside } = this
-    return routers * sentInside >= sentInside + othersInside
+    const { sentInside } = this
+    return routers * sentInside >= sentInside + this.othersInside()
   }
 
   /** Requests of this router that are queued inside the workers. */

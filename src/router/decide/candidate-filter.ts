@@ -3,15 +3,18 @@ import { safeText } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { Filter } from '../cost/policy-part.ts'
-import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import type { DecisionScope, OnwardRoom, PoolParts } from './decision-scope.ts'
 import { describeExclusion, exclusionOf, isUnconstrained } from './eligibility.ts'
 import type { Exclusion } from './eligibility.ts'
 import type { RankPricing } from './rank-pricing.ts'
+import type { RankTable } from '../ranks/rank-table.ts'
+import { needsDecode } from './selection.ts'
 
 /** A limit, because a thousand identical reasons are not worth storing. */
 const EXCLUSIONS_KEPT = 16
 
 const FULL: Exclusion = { kind: 'full' }
+const FULL_ONWARD: Exclusion = { kind: 'no-place-for-decode' }
 
 export class CandidateFilter {
   readonly #pool: PoolParts
@@ -27,7 +30,8 @@ export class CandidateFilter {
     const { table, config } = this.#pool
     const { live } = table
     const isOpenToAll = isUnconstrained(scope.constraints, table) && config.filters.length === 0
-    if (isOpenToAll && !table.hasExclusions) {
+    const onward = this.#onwardOf(scope)
+    if (isOpenToAll && !table.hasExclusions && onward === null) {
       for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
       return live.length
     }
@@ -36,7 +40,7 @@ export class CandidateFilter {
     const full: number[] = []
     for (const slot of live) {
       const exclusion = this.exclusionOf(scope, slot)
-      if (exclusion === null && table.full[slot] === 1) full.push(slot)
+      if (exclusion === null && fullnessOf(table, slot, onward) !== null) full.push(slot)
       else if (exclusion === null) candidates[count++] = slot
       else {
         this.note(scope, slot, exclusion)
@@ -46,13 +50,19 @@ export class CandidateFilter {
     // A full rank is used only if there is no other: a request that may queue has already waited for a free
     // one.
     if (count === 0) for (const slot of full) candidates[count++] = slot
-    else for (const slot of full) this.note(scope, slot, FULL)
+    else for (const slot of full) this.note(scope, slot, fullnessOf(table, slot, onward) ?? FULL)
     if (count > 0 || scope.overloadedCount > 0) return count
     scope.constraints = { ...scope.constraints, ignoresFences: true }
     for (const slot of fenced) {
       if (this.exclusionOf(scope, slot) === null) candidates[count++] = slot
     }
     return count
+  }
+
+  /** Null unless the KV of a prefill must stay inside a domain. */
+  #onwardOf({ query }: DecisionScope): OnwardRoom | null {
+    const onward = needsDecode(query) ? this.#pool.onward() : null
+    return onward?.hasDomains === true ? onward : null
   }
 
   exclusionOf(scope: DecisionScope, slot: number): Exclusion | null {
@@ -74,6 +84,11 @@ export class CandidateFilter {
     const reason = describeExclusion(exclusion)
     scope.excluded.push({ workerId: card.workerId, dpRank, reason })
   }
+}
+
+function fullnessOf(table: RankTable, slot: number, onward: OnwardRoom | null): Exclusion | null {
+  if (table.full[slot] === 1) return FULL
+  return onward === null || onward.isOpenFor(slot) ? null : FULL_ONWARD
 }
 
 /** A filter that throws excludes the rank, because its verdict is not known. */

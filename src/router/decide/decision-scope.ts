@@ -24,6 +24,14 @@ import type { GoalsLeft } from './goals-left.ts'
 import type { TransferLine, TransferRates } from '../load/transfer-rates.ts'
 import type { SelectionQuery } from './selection.ts'
 
+/** The pool of the following leg, as far as a decision about a prefill reads it. */
+export interface OnwardRoom {
+  /** KV must stay inside domains. */
+  readonly hasDomains: boolean
+  /** Whether the KV of this prefill rank finds a place for decode in its domain. */
+  isOpenFor(slot: number): boolean
+}
+
 /** The parts of a pool's state that decisions read. */
 export interface PoolParts {
   readonly config: RouterConfig
@@ -43,6 +51,7 @@ export interface PoolParts {
   /** True if some worker has reported its block size. */
   readonly knowsBlocks: () => boolean
   readonly busy: () => BusyThresholds
+  readonly onward: () => OnwardRoom | null
 }
 
 export interface DecisionScope {

@@ -23,6 +23,8 @@ type ExclusionKind =
   | 'overloaded'
   /** The rank takes no more requests for now, and another rank does. */
   | 'full'
+  /** No decode worker in the domain of the rank takes more for now, and one in another domain does. */
+  | 'no-place-for-decode'
 
 export interface Exclusion {
   readonly kind: ExclusionKind

@@ -10,6 +10,7 @@ import { ActiveSequences } from '../load/active-sequences.ts'
 import type { Booking } from '../load/active-sequences.ts'
 import { PoolCapacity } from '../capacity/pool-capacity.ts'
 import { DecisionRing } from './decision-record.ts'
+import type { OnwardRoom } from './decision-scope.ts'
 import { GoalGate } from './goal-gate.ts'
 import { BlockUnit } from '../load/block-unit.ts'
 import { EventIntake } from '../load/event-intake.ts'
@@ -72,6 +73,8 @@ export class KvRouter implements FleetObserver {
   readonly capacity: PoolCapacity
   readonly #blocks: BlockUnit
   readonly #events: EventIntake
+  /** The pool of the following leg; set by the owner of the queue. */
+  onward: OnwardRoom | null = null
   /** Changes when a worker joins, leaves or announces another card. */
   fleetVersion = 0
   #decisions = 0
@@ -142,6 +145,7 @@ export class KvRouter implements FleetObserver {
       blockSize: () => this.blockSize,
       knowsBlocks: () => this.#blocks.isKnown,
       busy: () => this.capacity.judge.busy,
+      onward: () => this.onward,
     })
     this.forecasts = new PlaceForecasts({ clock, ...load })
     this.goals = new GoalGate({
@@ -274,7 +278,7 @@ export class KvRouter implements FleetObserver {
     if (tokens !== null && hashes !== null && this.config.cost === 'time') {
       this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
     }
-    if (booking.handsOver) this.capacity.underWay.sent()
+    if (booking.handsOver) this.capacity.underWay.sent(slot)
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
@@ -338,7 +342,7 @@ export class KvRouter implements FleetObserver {
 
   /** What is counted for the whole pool, also when the rank has left. */
   #ended(booking: Booking, nowMs: number): void {
-    if (booking.handsOver) this.capacity.underWay.ended(nowMs - booking.sentMs)
+    if (booking.handsOver) this.capacity.underWay.ended(booking.slot, nowMs - booking.sentMs)
     this.capacity.ended(booking.wasHandedOver)
   }
 
@@ -373,6 +377,15 @@ export class KvRouter implements FleetObserver {
     if (pin === null || pin.dpRank === null) return null
     const slot = pinnedSlot(this.#table, pin, phase)
     return typeof slot === 'number' ? null : slot
+  }
+
+  /** Slots of all ranks, unordered. */
+  get slots(): readonly number[] {
+    return this.#table.live
+  }
+
+  cardAt(slot: number): WorkerCard {
+    return this.#table.row(slot).card
   }
 
   taintsOf(slot: number): ReadonlySet<string> {

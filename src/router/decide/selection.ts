@@ -19,6 +19,11 @@ export interface SelectionQuery {
   readonly note?: string
 }
 
+/** A decode worker continues it. */
+export function needsDecode({ phase, request }: SelectionQuery): boolean {
+  return phase === 'prefill' && request.kind !== 'embed'
+}
+
 export interface Selection {
   readonly kind: 'selected'
   readonly slot: number

@@ -83,7 +83,7 @@ export class Admission {
     })
     this.#room = new PoolRoom(router, clock, next)
     next?.capacity.onGrowth(() => this.#drain())
-    router.capacity.waitingOutside = () => this.#queue.requests
+    router.capacity.waitingOutside = (taint) => this.#waitingFor(taint)
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
     router.capacity.onGrowth(() => this.#drain())
   }
@@ -255,6 +255,13 @@ export class Admission {
       canGo: () => this.#room.canGo(queue, query, entry.ranks),
     }
     return entry
+  }
+
+  #waitingFor(taint?: string): number {
+    if (taint === undefined || this.#queue.requests === 0) return this.#queue.requests
+    const entries = this.#queue.entries() as Waiting[]
+    return entries.filter(({ query }) => query.request.routing.requiredTaints?.includes(taint))
+      .length
   }
 
   #patienceMs(): number {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { buildModel, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card, RecordingSink, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
-import type { EngineConfig } from '../../request/index.ts'
+import type { EngineConfig, RoutingHints, WorkerCard } from '../../request/index.ts'
 
 /** One prefill worker with room for all, and one decode worker that takes 2 + 1 requests. */
 function fleet(decode: Partial<EngineConfig> = { maxNumSeqs: 2 }) {
@@ -89,5 +89,106 @@ describe('prefills under way', () => {
       router.service.send(request(16, {}, { kind: 'embed' }), new RecordingSink())
     }
     expect(plane.calls).toHaveLength(20)
+  })
+})
+
+/** Two zones that KV must not leave, each with one prefill worker and one decode worker of 2 + 1 requests. */
+describe('required topology', () => {
+  const ZONE_OF = { '1': 'a', '2': 'b', '3': 'a', '4': 'b' } as Readonly<Record<string, string>>
+  const topology = { domain: 'zone', enforcement: 'required' } as const
+  const at = (id: number, mode: 'prefill' | 'decode', maxNumSeqs: number) =>
+    card(id, mode, { topology: { zone: ZONE_OF[id] as string }, engine: { maxNumSeqs } })
+
+  function zones(more: readonly WorkerCard[] = []) {
+    const cards = [
+      at(1, 'prefill', 100),
+      at(2, 'prefill', 100),
+      at(3, 'decode', 2),
+      at(4, 'decode', 2),
+    ]
+    const model = buildModel([...cards, ...more], { engineQueue: 1, topology })
+    let next = 0
+    const send = (routing: RoutingHints = {}) => model.send(routing, tokensFrom(1000 * next++, 16))
+    const zonesOf = (from = 0) =>
+      model.plane.calls.slice(from).map((call) => ZONE_OF[call.workerId])
+    /** Sends requests to zone a until its decode worker is full. */
+    const fillA = () => {
+      for (let i = 0; i < 3; i++) {
+        send({ prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(3) })
+        model.plane.calls.at(-1)?.prefilled()
+      }
+      expect(zonesOf()).toEqual(['a', 'a', 'a', 'a', 'a', 'a'])
+    }
+    return { ...model, send, zonesOf, fillA }
+  }
+
+  it('the decode worker of one zone is full - requests go to the other one', () => {
+    const { send, fillA, zonesOf, plane } = zones()
+    fillA()
+    for (let i = 0; i < 3; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+    }
+    expect(zonesOf(6)).toEqual(['b', 'b', 'b', 'b', 'b', 'b'])
+  })
+
+  it('prefills under way count in their zone', () => {
+    const { send, zonesOf, router } = zones()
+    for (let i = 0; i < 8; i++) send()
+    expect(zonesOf().sort()).toEqual(['a', 'a', 'a', 'b', 'b', 'b'])
+    expect(router.status().prefill.queuedRequests).toBe(2)
+  })
+
+  it('both are full - requests wait, and go to the zone that has a place first', () => {
+    const { send, fillA, zonesOf, plane, router } = zones()
+    fillA()
+    for (let i = 0; i < 3; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+    }
+    const { sent } = send()
+    expect(router.status().prefill.queuedRequests).toBe(1)
+    const inB = plane.calls.filter(({ workerId }) => workerId === workerIdOf(4))
+    inB[0]?.finish()
+    expect([zonesOf(12), router.status().prefill.queuedRequests]).toEqual([['b'], 0])
+    const [record] = router.explain(sent.requestId) ?? []
+    expect(record?.excluded.map(({ reason }) => reason)).toEqual(['no-place-for-decode'])
+  })
+
+  it('requests pinned to the full zone wait, and delay no other', () => {
+    const { send, fillA, zonesOf, plane, router } = zones()
+    fillA()
+    for (let i = 0; i < 5; i++) send({ prefillWorkerId: workerIdOf(1) })
+    expect(router.status().prefill.queuedRequests).toBe(5)
+    send()
+    plane.calls.at(-1)?.prefilled()
+    expect(zonesOf(6)).toEqual(['b', 'b'])
+  })
+
+  it('a decode worker joins the full zone - it takes requests again', () => {
+    const { send, fillA, zonesOf, router } = zones()
+    fillA()
+    send({ prefillWorkerId: workerIdOf(1) })
+    expect(router.status().prefill.queuedRequests).toBe(1)
+    router.fleet.workerJoined(
+      card(5, 'decode', { topology: { zone: 'a' }, engine: { maxNumSeqs: 2 } }),
+    )
+    expect([zonesOf(6), router.status().prefill.queuedRequests]).toEqual([['a'], 0])
+  })
+
+  it('a prefill worker without a policy of its own, in a fleet without one - any decode worker may take its KV', () => {
+    const free = buildModel([at(1, 'prefill', 100), at(3, 'decode', 2), at(4, 'decode', 2)], {
+      engineQueue: 1,
+    })
+    for (let i = 0; i < 6; i++) free.send({}, tokensFrom(1000 * i, 16))
+    expect(free.plane.calls).toHaveLength(6)
+  })
+
+  it('embeddings - need no decode worker', () => {
+    const { fillA, router, plane } = zones()
+    fillA()
+    const prompt = request(16, { allowedWorkerIds: [workerIdOf(1)] }, { kind: 'embed' })
+    router.service.send(prompt, new RecordingSink())
+    expect(plane.calls).toHaveLength(7)
   })
 })

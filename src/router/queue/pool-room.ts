@@ -6,6 +6,7 @@ import type { Clock } from '../../base/index.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { HandOverRoom } from './hand-over-room.ts'
+import { needsDecode } from '../decide/selection.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 import type { ClassQueue } from './class-queue.ts'
 import { rankSetOf } from './rank-set.ts'
@@ -22,7 +23,6 @@ const ANSWERS_MAX = 4096
 export class PoolRoom {
   readonly #router: KvRouter
   readonly #clock: Clock
-  readonly #next: KvRouter | null
   readonly #handOver: HandOverRoom | null
   /** By key of the set of ranks. */
   readonly #answers = new Map<ClassQueue, Map<string, KnownAnswer>>()
@@ -31,8 +31,8 @@ export class PoolRoom {
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null) {
     this.#router = router
     this.#clock = clock
-    this.#next = next
-    this.#handOver = next === null ? null : new HandOverRoom(router.capacity, next.capacity, clock)
+    this.#handOver = next === null ? null : new HandOverRoom(router, next, clock)
+    router.onward = this.#handOver
   }
 
   mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
@@ -43,9 +43,7 @@ export class PoolRoom {
     if (!isBehind && !isQueueing(policyClass) && this.#hasRoomEverywhere(query)) return false
     const eligible = this.#router.eligible(query)
     if (eligible.length === 0) return false
-    return (
-      isBehind || !this.#isNextOpen(query) || eligible.every((slot) => this.#isBusy(queue, slot))
-    )
+    return isBehind || !this.#hasRoomIn(queue, query, eligible)
   }
 
   /**
@@ -54,7 +52,7 @@ export class PoolRoom {
    */
   canGo(queue: ClassQueue, query: SelectionQuery, { key }: RankSet): boolean {
     if (this.#router.config.filters.length > 0) return this.#hasRoom(queue, query)
-    const version = this.#router.capacity.version + (this.#next?.capacity.version ?? 0)
+    const version = this.#handOver?.version ?? this.#router.capacity.version
     const nowMs = this.#clock.nowMs()
     const answers = this.#answersOf(queue)
     const known = answers.get(key)
@@ -76,13 +74,13 @@ export class PoolRoom {
   }
 
   #hasRoomEverywhere(query: SelectionQuery): boolean {
-    return this.#router.capacity.fullCount === 0 && this.#isNextOpen(query)
+    const handOver = this.#handOverOf(query)
+    return this.#router.capacity.fullCount === 0 && handOver?.isOpenEverywhere() !== false
   }
 
   /** A prefill is not started while no decode worker has capacity for it. */
-  #isNextOpen({ phase, request }: SelectionQuery): boolean {
-    if (this.#handOver === null || phase !== 'prefill' || request.kind === 'embed') return true
-    return this.#handOver.isOpen()
+  #handOverOf(query: SelectionQuery): HandOverRoom | null {
+    return needsDecode(query) ? this.#handOver : null
   }
 
   #isBusy({ policyClass }: ClassQueue, slot: number): boolean {
@@ -95,8 +93,14 @@ export class PoolRoom {
   }
 
   #hasRoom(queue: ClassQueue, query: SelectionQuery): boolean {
-    if (!this.#isNextOpen(query)) return false
     const eligible = this.#router.eligible(query)
-    return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
+    return eligible.length === 0 || this.#hasRoomIn(queue, query, eligible)
+  }
+
+  #hasRoomIn(queue: ClassQueue, query: SelectionQuery, eligible: readonly number[]): boolean {
+    const handOver = this.#handOverOf(query)
+    return eligible.some(
+      (slot) => !this.#isBusy(queue, slot) && handOver?.isOpenFor(slot) !== false,
+    )
   }
 }
