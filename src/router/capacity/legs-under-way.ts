@@ -4,6 +4,8 @@ const NEWEST_SHARE = 0.1
 export class LegsUnderWay {
   #count = 0
   readonly #bySlot = new Map<number, number>()
+  /** By what restricts their decode legs; without those that nothing restricts. */
+  readonly #byKey = new Map<string, number>()
   /** Moving average of the time from dispatch to end, in milliseconds. */
   #meanMs: number | null = null
 
@@ -20,19 +22,29 @@ export class LegsUnderWay {
     return slots.reduce((sum, slot) => sum + (this.#bySlot.get(slot) ?? 0), 0)
   }
 
-  sent(slot: number): void {
-    this.#add(slot, 1)
+  countOf(key: string): number {
+    return this.#byKey.get(key) ?? 0
   }
 
-  ended(slot: number, tookMs: number): void {
-    this.#add(slot, -1)
+  /** `key`: equal for decode legs that may run on the same ranks; empty: on any. */
+  sent(slot: number, key: string): void {
+    this.#add(slot, key, 1)
+  }
+
+  ended(slot: number, key: string, tookMs: number): void {
+    this.#add(slot, key, -1)
     this.#meanMs = (this.#meanMs ?? tookMs) * (1 - NEWEST_SHARE) + tookMs * NEWEST_SHARE
   }
 
-  #add(slot: number, change: 1 | -1): void {
+  #add(slot: number, key: string, change: 1 | -1): void {
     this.#count += change
-    const count = (this.#bySlot.get(slot) ?? 0) + change
-    if (count === 0) this.#bySlot.delete(slot)
-    else this.#bySlot.set(slot, count)
+    add(this.#bySlot, slot, change)
+    if (key !== '') add(this.#byKey, key, change)
   }
+}
+
+function add<Key>(counts: Map<Key, number>, key: Key, change: 1 | -1): void {
+  const count = (counts.get(key) ?? 0) + change
+  if (count === 0) counts.delete(key)
+  else counts.set(key, count)
 }

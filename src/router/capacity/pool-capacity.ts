@@ -22,8 +22,8 @@ export class PoolCapacity {
   readonly judge: RankJudge
   /** Prefills that a decode leg follows. */
   readonly underWay = new LegsUnderWay()
-  /** Number of requests queued for this pool, or of those that require a taint; set by the owner of the queue. */
-  waitingOutside: (taint?: string) => number = () => 0
+  /** Number of requests queued for this pool, or only of those for a set of ranks, by its key; set by the owner of the queue. */
+  waitingOutside: (ranks?: string) => number = () => 0
   /** Requests that have ended and whose prompts a prefill worker had computed. */
   handedOverEnded = 0
   #version = 0

@@ -7,7 +7,6 @@ import type { DecisionScope, OnwardRoom, PoolParts } from './decision-scope.ts'
 import { describeExclusion, exclusionOf, isUnconstrained } from './eligibility.ts'
 import type { Exclusion } from './eligibility.ts'
 import type { RankPricing } from './rank-pricing.ts'
-import type { RankTable } from '../ranks/rank-table.ts'
 import { needsDecode } from './selection.ts'
 
 /** A limit, because a thousand identical reasons are not worth storing. */
@@ -35,12 +34,14 @@ export class CandidateFilter {
       for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
       return live.length
     }
+    const isClosed = (slot: number): boolean => onward?.isOpenFor(slot, scope.query.next) === false
+    const isFull = (slot: number): boolean => table.full[slot] === 1 || isClosed(slot)
     let count = 0
     const fenced: number[] = []
     const full: number[] = []
     for (const slot of live) {
       const exclusion = this.exclusionOf(scope, slot)
-      if (exclusion === null && fullnessOf(table, slot, onward) !== null) full.push(slot)
+      if (exclusion === null && isFull(slot)) full.push(slot)
       else if (exclusion === null) candidates[count++] = slot
       else {
         this.note(scope, slot, exclusion)
@@ -50,7 +51,8 @@ export class CandidateFilter {
     // A full rank is used only if there is no other: a request that may queue has already waited for a free
     // one.
     if (count === 0) for (const slot of full) candidates[count++] = slot
-    else for (const slot of full) this.note(scope, slot, fullnessOf(table, slot, onward) ?? FULL)
+    else
+      for (const slot of full) this.note(scope, slot, table.full[slot] === 1 ? FULL : FULL_ONWARD)
     if (count > 0 || scope.overloadedCount > 0) return count
     scope.constraints = { ...scope.constraints, ignoresFences: true }
     for (const slot of fenced) {
@@ -84,11 +86,6 @@ export class CandidateFilter {
     const reason = describeExclusion(exclusion)
     scope.excluded.push({ workerId: card.workerId, dpRank, reason })
   }
-}
-
-function fullnessOf(table: RankTable, slot: number, onward: OnwardRoom | null): Exclusion | null {
-  if (table.full[slot] === 1) return FULL
-  return onward === null || onward.isOpenFor(slot) ? null : FULL_ONWARD
 }
 
 /** A filter that throws excludes the rank, because its verdict is not known. */

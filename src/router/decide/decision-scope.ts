@@ -28,8 +28,10 @@ import type { SelectionQuery } from './selection.ts'
 export interface OnwardRoom {
   /** KV must stay inside domains. */
   readonly hasDomains: boolean
-  /** Whether the KV of this prefill rank finds a place for decode in its domain. */
-  isOpenFor(slot: number): boolean
+  /** Whether a prefill on this rank finds a place for decode: in its domain, and where `next` may run. */
+  isOpenFor(slot: number, next: SelectionQuery | undefined): boolean
+  /** Equal for decode legs that may run on the same ranks; empty: on any. */
+  keyOf(next: SelectionQuery): string
 }
 
 /** The parts of a pool's state that decisions read. */

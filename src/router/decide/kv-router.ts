@@ -267,7 +267,7 @@ export class KvRouter implements FleetObserver {
         showsSpeed: selection.isForwarded !== true,
         isWhole: selection.isWhole === true,
         endsAtFirst: selection.phase === 'prefill',
-        handsOver: selection.phase === 'prefill' && selection.isEmbedding !== true,
+        onward: this.#onwardOf(selection),
         wasHandedOver: selection.phase === 'decode',
       },
       nowMs,
@@ -278,7 +278,7 @@ export class KvRouter implements FleetObserver {
     if (tokens !== null && hashes !== null && this.config.cost === 'time') {
       this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
     }
-    if (booking.handsOver) this.capacity.underWay.sent(slot)
+    if (booking.onward !== null) this.capacity.underWay.sent(slot, booking.onward)
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
@@ -342,7 +342,8 @@ export class KvRouter implements FleetObserver {
 
   /** What is counted for the whole pool, also when the rank has left. */
   #ended(booking: Booking, nowMs: number): void {
-    if (booking.handsOver) this.capacity.underWay.ended(booking.slot, nowMs - booking.sentMs)
+    const { slot, onward, sentMs } = booking
+    if (onward !== null) this.capacity.underWay.ended(slot, onward, nowMs - sentMs)
     this.capacity.ended(booking.wasHandedOver)
   }
 
@@ -425,6 +426,11 @@ export class KvRouter implements FleetObserver {
       busy: this.capacity.judge.busy,
       queue,
     })
+  }
+
+  #onwardOf({ phase, isEmbedding, next }: Selection): string | null {
+    if (phase !== 'prefill' || isEmbedding === true) return null
+    return next === undefined ? '' : (this.onward?.keyOf(next) ?? '')
   }
 
   #dropSlot(slot: number): void {

@@ -15,6 +15,8 @@ export interface SelectionQuery {
   /** The worker that the request's session is bound to: required, or only preferred if `soft`. */
   readonly affinity?: { readonly target: Pin; readonly soft: boolean } | null
   readonly queuedMs: number
+  /** Of a prefill: its decode leg, if something restricts the workers that may run it. */
+  readonly next?: SelectionQuery
   /** The prefill router's reason, stored in the record. */
   readonly note?: string
 }
@@ -45,6 +47,8 @@ export interface Selection {
   readonly hashes: SequenceHashes | null
   /** The request's turn in its session; null if turns are not tracked. */
   readonly turn: Turn | null
+  /** See `SelectionQuery`. */
+  readonly next?: SelectionQuery | undefined
   readonly trackPrefill: boolean
   readonly assumeKvReuse: boolean
   /** The token ids are an estimate, not those of the engine's tokenizer. */

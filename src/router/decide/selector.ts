@@ -265,6 +265,7 @@ export class Selector {
       cost: this.#pricing.costAt(scope, slot),
       hashes: scope.hashes,
       turn: scope.turn,
+      next: query.next,
       trackPrefill: scope.trackPrefill,
       assumeKvReuse: scope.assumeKvReuse,
       isEstimated: query.request.routing.isEstimated ?? false,

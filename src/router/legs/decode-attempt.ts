@@ -83,7 +83,9 @@ export class DecodeAttempt implements ReplySink, PlacementWaiter {
   }
 
   place(): void {
-    this.#stopWaiting = this.#pools.decode.acquire(this.#request, 'decode', this, this.#note)
+    this.#stopWaiting = this.#pools.decode.acquire(this.#request, 'decode', this, {
+      note: this.#note,
+    })
   }
 
   /**

@@ -108,7 +108,7 @@ export class DisaggregatedRequest implements RequestHandle, DecodeOwner {
         onPlaced: (placement) => this.#prefillPlaced(wanted, placement),
         onRefused: (error) => this.#prefillRefused(error),
       },
-      this.#note,
+      { note: this.#note, next: this.#parts.decode.restricted(this.#request, 'decode') },
     )
   }
 

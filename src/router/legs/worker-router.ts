@@ -16,6 +16,7 @@ import type {
 } from '../../request/index.ts'
 import { Admission } from '../queue/admission.ts'
 import type { Flow, ToldFlow } from '../queue/flow-meter.ts'
+import { isPlain } from '../queue/request-constraints.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { legQueued } from './leg-queued.ts'
 import { pinOf } from '../decide/pin.ts'
@@ -76,7 +77,7 @@ export class WorkerRouter implements RequestService {
     }
     sink.onPhase?.(legQueued(request, phase, this.#clock.nowMs()))
     const queued = new QueuedLeg(request, sink)
-    return queued.waitsWith(this.acquire(request, phase, queued, note))
+    return queued.waitsWith(this.acquire(request, phase, queued, { note }))
   }
 
   /**
@@ -87,9 +88,10 @@ export class WorkerRouter implements RequestService {
     request: GenerateRequest,
     phase: Phase,
     waiter: PlacementWaiter,
-    note?: string,
+    more: { readonly note?: string | undefined; readonly next?: SelectionQuery | undefined } = {},
   ): (() => void) | null {
-    const query = this.#queryOf(request, phase, note)
+    const known = this.#queryOf(request, phase, more.note)
+    const query = more.next === undefined ? known : { ...known, next: more.next }
     let isCalled = false
     const leave = this.#admission.enter(query, {
       onGo: (queuedMs) => {
@@ -107,6 +109,12 @@ export class WorkerRouter implements RequestService {
     })
     // It refers to the place in the queue, which is not needed while the request runs.
     return isCalled ? null : leave
+  }
+
+  /** The decision about a later leg here; undefined if nothing restricts its workers. */
+  restricted(request: GenerateRequest, phase: Phase): SelectionQuery | undefined {
+    const query = this.#queryOf(request, phase)
+    return isPlain(query) ? undefined : query
   }
 
   /** See `Admission.refusalAtOnce`. */

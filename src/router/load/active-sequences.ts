@@ -30,7 +30,7 @@ interface BookingOptions {
   readonly showsSpeed?: boolean
   readonly isWhole?: boolean
   readonly endsAtFirst?: boolean
-  readonly handsOver?: boolean
+  readonly onward?: string | null
   readonly wasHandedOver?: boolean
 }
 
@@ -84,8 +84,8 @@ export class Booking implements InFlight {
   firstTokenMs: number | null = null
   /** True if the request ends with its first token. */
   readonly endsAtFirst: boolean
-  /** A decode leg follows. */
-  readonly handsOver: boolean
+  /** A decode leg follows; equal for those that may run on the same ranks, empty: on any. Null: none follows. */
+  readonly onward: string | null
   /** Its prompt was computed by a prefill worker. */
   readonly wasHandedOver: boolean
   /**
@@ -109,7 +109,7 @@ export class Booking implements InFlight {
     this.showsSpeed = options.showsSpeed ?? true
     this.isWhole = options.isWhole ?? false
     this.endsAtFirst = options.endsAtFirst ?? false
-    this.handsOver = options.handsOver ?? false
+    this.onward = options.onward ?? null
     this.wasHandedOver = options.wasHandedOver ?? false
   }
 }

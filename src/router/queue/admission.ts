@@ -17,7 +17,7 @@ import type { Flow, ToldFlow } from './flow-meter.ts'
 import { OverloadLimit } from './overload-limit.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import { PoolRoom } from './pool-room.ts'
-import { ALL_RANKS, rankSetOf } from './rank-set.ts'
+import { ALL_RANKS } from './rank-set.ts'
 import { hasBegun, hasConstraint } from './request-constraints.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 
@@ -83,7 +83,8 @@ export class Admission {
     })
     this.#room = new PoolRoom(router, clock, next)
     next?.capacity.onGrowth(() => this.#drain())
-    router.capacity.waitingOutside = (taint) => this.#waitingFor(taint)
+    router.capacity.waitingOutside = (key) =>
+      key === undefined ? this.#queue.requests : this.#queue.requestsOf({ key })
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
     router.capacity.onGrowth(() => this.#drain())
   }
@@ -248,20 +249,13 @@ export class Admission {
       priority: routing.priority ?? 0,
       tenant: routing.tenantId ?? '',
       tenantWeight: routing.tenantWeight ?? 1,
-      ranks: rankSetOf(this.#router, query),
+      ranks: this.#room.ranksOf(query),
       arrivedMs,
       startByMs:
         this.#router.goals.latestStartMs(query, uncachedTokens) ?? arrivedMs + this.#patienceMs(),
       canGo: () => this.#room.canGo(queue, query, entry.ranks),
     }
     return entry
-  }
-
-  #waitingFor(taint?: string): number {
-    if (taint === undefined || this.#queue.requests === 0) return this.#queue.requests
-    const entries = this.#queue.entries() as Waiting[]
-    return entries.filter(({ query }) => query.request.routing.requiredTaints?.includes(taint))
-      .length
   }
 
   #patienceMs(): number {
@@ -341,7 +335,7 @@ export class Admission {
     const { fleetVersion } = this.#router
     if (this.#fleetVersion === fleetVersion) return
     this.#fleetVersion = fleetVersion
-    this.#queue.regroup((entry) => rankSetOf(this.#router, (entry as Waiting).query))
+    this.#queue.regroup((entry) => this.#room.ranksOf((entry as Waiting).query))
   }
 
   #pop(): Waiting | null {

@@ -118,7 +118,7 @@ export class ClassQueue {
     return Array.from(this.#bySet.values(), ({ ranks }) => ranks)
   }
 
-  requestsOf({ key }: RankSet): number {
+  requestsOf({ key }: Pick<RankSet, 'key'>): number {
     return this.#bySet.get(key)?.requests ?? 0
   }
 

@@ -192,3 +192,63 @@ describe('required topology', () => {
     expect(plane.calls).toHaveLength(7)
   })
 })
+
+/** Worker 3 is the only decode worker that these requests may go to; it takes 2 + 1, like worker 4. */
+describe.each<[string, RoutingHints]>([
+  ['a LoRA adapter', { loraName: 'tuned' }],
+  ['a decode worker by its id', { decodeWorkerId: workerIdOf(3), prefillWorkerId: workerIdOf(1) }],
+  ['a taint', { requiredTaints: ['gold'] }],
+  ['a session', { sessionId: 's' }],
+])('prefills of requests that ask for %s', (_, routing) => {
+  function build() {
+    const special = { taints: ['gold'], engine: { maxNumSeqs: 2, loraAdapters: ['tuned'] } }
+    const prefill = { ...special, engine: { ...special.engine, maxNumSeqs: 100 } }
+    const cards = [
+      card(1, 'prefill', prefill),
+      card(3, 'decode', special),
+      card(4, 'decode', { engine: { maxNumSeqs: 2 } }),
+    ]
+    const model = buildModel(cards, { engineQueue: 1, session: { ttlSeconds: 600 } })
+    let next = 0
+    const send = (hints: RoutingHints = {}) => model.send(hints, tokensFrom(1000 * next++, 16))
+    if (routing.sessionId !== undefined) {
+      // Binds the session to workers 1 and 3.
+      send({ ...routing, decodeWorkerId: workerIdOf(3), prefillWorkerId: workerIdOf(1) })
+      model.plane.call(0).prefilled()
+      model.plane.call(1).finish()
+    }
+    const from = model.plane.calls.length
+    const workers = () => model.plane.calls.slice(from).map(({ workerId }) => Number(workerId))
+    return { ...model, send, workers }
+  }
+
+  it('are computed only while that worker has a place, and delay no other request', () => {
+    const { send, workers, plane, router } = build()
+    for (let i = 0; i < 10; i++) {
+      send(routing)
+      if (workers().at(-1) === 1) plane.calls.at(-1)?.prefilled()
+    }
+    expect(workers()).toEqual([1, 3, 1, 3, 1, 3])
+    expect(router.status().prefill.queuedRequests).toBe(7)
+    expect(router.status().decode.queuedRequests).toBe(0)
+    for (let i = 0; i < 3; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+    }
+    expect(workers().slice(6)).toEqual([1, 4, 1, 4, 1, 4])
+    // One that ends makes a place for the next of them.
+    const decodes = plane.calls.filter(({ workerId }) => workerId === '3')
+    decodes.at(-1)?.finish()
+    expect(workers().slice(12)).toEqual([1])
+  })
+
+  it('count while they are under way', () => {
+    const { send, workers, router } = build()
+    for (let i = 0; i < 10; i++) send(routing)
+    expect(workers()).toEqual([1, 1, 1])
+    for (let i = 0; i < 5; i++) send()
+    // All under way count against all places: 3 of 6 are left.
+    expect(workers().slice(3)).toEqual([1, 1, 1])
+    expect(router.status().prefill.queuedRequests).toBe(9)
+  })
+})

@@ -4,10 +4,14 @@
  * A prompt that is computed before that waits for decode, and it can no longer be refused. Decode places are booked only
  * when a prefill ends, so the prefills under way count as well: one free place would otherwise start as many prefills as
  * the prefill pool can run. Places that become free while a prompt is computed are added, because with slow prefills the
- * decode workers would run dry. Where KV must stay inside a domain, each domain is judged apart.
+ * decode workers would run dry. Where KV must stay inside a domain, each domain is judged apart, and so are the decode ranks
+ * that a restricted request may go to.
  */
 import type { Clock } from '../../base/index.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import type { SelectionQuery } from '../decide/selection.ts'
+import { ALL_RANKS, keyOfSlots, rankSetOf } from './rank-set.ts'
+import type { RankSet } from './rank-set.ts'
 import { TransferDomains } from './transfer-domains.ts'
 import type { TransferDomain } from './transfer-domains.ts'
 
@@ -21,19 +25,39 @@ const SPAN_MS = 600
  */
 const DECAY = 0.1
 
-interface KnownRoom {
+/** Decode ranks that a prefill may continue on. */
+interface Goal {
+  /** Of the decode ranks; empty: all. */
+  readonly key: string
+  readonly slots: readonly number[] | undefined
+  /** Prefill ranks, the prefills of which go there; undefined: all. */
+  readonly from: readonly number[] | undefined
+  /** Equal for prefills whose decode legs have the same restrictions; empty: whatever restricts them. */
+  readonly next: string
+}
+
+interface Known<Value> {
   readonly version: number
   readonly nowMs: number
-  readonly isOpen: boolean
+  readonly value: Value
 }
+
+const ANYWHERE: Goal = { key: '', slots: undefined, from: undefined, next: '' }
+const KNOWN_MAX = 4096
 
 export class HandOverRoom {
   readonly #prefill: KvRouter
   readonly #decode: KvRouter
   readonly #clock: Clock
   readonly #domains: TransferDomains
-  /** Until something changes; by domain, or `this` for the whole pool. */
-  readonly #known = new WeakMap<object, KnownRoom>()
+  /** Until something changes; by key of the goal. */
+  readonly #known = new Map<string, Known<boolean>>()
+  /** The newest. */
+  #set: {
+    readonly next: SelectionQuery
+    readonly version: number
+    readonly ranks: RankSet
+  } | null = null
   #sinceMs = 0
   #endedBefore = 0
   /** Ends of decode requests per millisecond. */
@@ -56,44 +80,83 @@ export class HandOverRoom {
     return this.#prefill.capacity.version + this.#decode.capacity.version
   }
 
-  /** For any prefill rank. */
+  /** For any prefill rank, and whatever restricts the decode leg. */
   isOpenEverywhere(): boolean {
     return !this.hasDomains && this.#isOpen()
   }
 
-  /** For the KV of this prefill rank. Without a decode worker in its domain it is open: the check of the pair refuses. */
-  isOpenFor(slot: number): boolean {
-    const domain = this.#domains.of(slot)
-    if (domain === null) return this.#isOpen()
-    return domain.decode.length === 0 || this.#hasPlaces(domain)
+  /**
+   * For a prefill on this rank and its decode leg. Without a decode worker that it may go to it is open: the checks before the
+   * hand-over refuse.
+   */
+  isOpenFor(slot: number, next: SelectionQuery | undefined): boolean {
+    const goal = this.#goalOf(this.#domains.of(slot), next)
+    if (goal === ANYWHERE) return this.#isOpen()
+    return goal.slots?.length === 0 || this.#hasPlaces(goal)
+  }
+
+  keyOf(next: SelectionQuery): string {
+    return this.ranksOf(next).key
+  }
+
+  /** The decode ranks where this leg may run. */
+  ranksOf(next: SelectionQuery): RankSet {
+    const version = this.#decode.fleetVersion
+    if (this.#set?.next !== next || this.#set.version !== version) {
+      this.#set = { next, version, ranks: rankSetOf(this.#decode, next) }
+    }
+    return this.#set.ranks
+  }
+
+  #goalOf(domain: TransferDomain | null, next: SelectionQuery | undefined): Goal {
+    const ranks = next === undefined ? ALL_RANKS : this.ranksOf(next)
+    if (ranks.slots === null) {
+      if (domain === null) return ANYWHERE
+      const { decode: slots, prefill: from } = domain
+      return { key: keyOfSlots(slots), slots, from, next: '' }
+    }
+    const slots =
+      domain === null ? ranks.slots : ranks.slots.filter((slot) => domain.decode.includes(slot))
+    return { key: keyOfSlots(slots), slots, from: undefined, next: ranks.key }
   }
 
   #isOpen(): boolean {
     const { fullCount, rankCount } = this.#decode.capacity
     // Most requests need no sum over ranks.
     const isIdle = this.#prefill.capacity.underWay.count < rankCount - fullCount
-    return rankCount === 0 || isIdle || this.#hasPlaces(null)
+    return rankCount === 0 || isIdle || this.#hasPlaces(ANYWHERE)
   }
 
-  #hasPlaces(domain: TransferDomain | null): boolean {
+  #hasPlaces(goal: Goal): boolean {
     const { version } = this
     const nowMs = this.#clock.nowMs()
-    const known = this.#known.get(domain ?? this)
-    if (known?.version === version && known.nowMs === nowMs) return known.isOpen
-    const isOpen = this.#judge(domain)
-    this.#known.set(domain ?? this, { version, nowMs, isOpen })
-    return isOpen
+    const key = `${goal.key}>${goal.next}`
+    const known = this.#known.get(key)
+    if (known?.version === version && known.nowMs === nowMs) return known.value
+    if (known === undefined && this.#known.size >= KNOWN_MAX) this.#known.clear()
+    const value = this.#judge(goal)
+    this.#known.set(key, { version, nowMs, value })
+    return value
   }
 
-  #judge(domain: TransferDomain | null): boolean {
+  #judge({ key, slots, from, next }: Goal): boolean {
     const [prefill, decode] = [this.#prefill.capacity, this.#decode.capacity]
-    const places = decode.freePlaces(domain?.decode)
+    const places = decode.freePlaces(slots)
     if (places === Infinity) return true
-    const own = domain === null ? prefill.underWay.count : prefill.underWay.countOn(domain.prefill)
+    const { underWay } = prefill
+    const own =
+      next !== ''
+        ? underWay.countOf(next)
+        : from === undefined
+          ? underWay.count
+          : underWay.countOn(from)
+    const share = slots === undefined ? 1 : slots.length / decode.rankCount
     // Those of other frontends need places, too.
-    const all = own + prefill.othersInside(domain?.prefill)
-    const share = domain === null ? 1 : domain.decode.length / decode.rankCount
-    return all + decode.waitingOutside(domain?.taint) < places + this.#freed(own, all, share)
+    const others = from === undefined ? share * prefill.othersInside() : prefill.othersInside(from)
+    const all = own + others
+    // Requests that wait for decode wait for ranks that are full: they take none of the places that are free now.
+    const waiting = decode.waitingOutside(slots === undefined ? undefined : key)
+    return all < places + Math.max(this.#freed(own, all, share) - waiting, 0)
   }
 
   /** Places that become free while a prompt is computed, of those of this router and of others. */

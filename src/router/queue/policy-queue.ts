@@ -63,7 +63,7 @@ export class PolicyQueue {
     return [...new Map(all.map((set) => [set.key, set])).values()]
   }
 
-  requestsOf(ranks: RankSet): number {
+  requestsOf(ranks: Pick<RankSet, 'key'>): number {
     return this.#classes.reduce((sum, queue) => sum + queue.requestsOf(ranks), 0)
   }
 

@@ -9,7 +9,7 @@ import { HandOverRoom } from './hand-over-room.ts'
 import { needsDecode } from '../decide/selection.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 import type { ClassQueue } from './class-queue.ts'
-import { rankSetOf } from './rank-set.ts'
+import { inBoth, rankSetOf } from './rank-set.ts'
 import type { RankSet } from './rank-set.ts'
 
 interface KnownAnswer {
@@ -39,11 +39,17 @@ export class PoolRoom {
     const { policyClass } = queue
     const isBounded = this.#router.config.engineQueue !== null
     if (!isQueueing(policyClass) && !isBounded) return false
-    const isBehind = queue.requests > 0 && queue.isBefore(rankSetOf(this.#router, query))
+    const isBehind = queue.requests > 0 && queue.isBefore(this.ranksOf(query))
     if (!isBehind && !isQueueing(policyClass) && this.#hasRoomEverywhere(query)) return false
     const eligible = this.#router.eligible(query)
     if (eligible.length === 0) return false
     return isBehind || !this.#hasRoomIn(queue, query, eligible)
+  }
+
+  ranksOf(query: SelectionQuery): RankSet {
+    const ranks = rankSetOf(this.#router, query)
+    const next = query.next === undefined ? undefined : this.#handOver?.ranksOf(query.next)
+    return next === undefined ? ranks : inBoth(ranks, next)
   }
 
   /**
@@ -74,8 +80,9 @@ export class PoolRoom {
   }
 
   #hasRoomEverywhere(query: SelectionQuery): boolean {
+    if (this.#router.capacity.fullCount > 0) return false
     const handOver = this.#handOverOf(query)
-    return this.#router.capacity.fullCount === 0 && handOver?.isOpenEverywhere() !== false
+    return handOver === null || (query.next === undefined && handOver.isOpenEverywhere())
   }
 
   /** A prefill is not started while no decode worker has capacity for it. */
@@ -100,7 +107,7 @@ export class PoolRoom {
   #hasRoomIn(queue: ClassQueue, query: SelectionQuery, eligible: readonly number[]): boolean {
     const handOver = this.#handOverOf(query)
     return eligible.some(
-      (slot) => !this.#isBusy(queue, slot) && handOver?.isOpenFor(slot) !== false,
+      (slot) => !this.#isBusy(queue, slot) && handOver?.isOpenFor(slot, query.next) !== false,
     )
   }
 }

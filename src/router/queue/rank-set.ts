@@ -11,17 +11,35 @@ export interface RankSet {
   readonly key: string
   /** Of the ranks of the pool. */
   readonly share: number
+  /** Null: all. */
+  readonly slots: readonly number[] | null
 }
 
-export const ALL_RANKS: RankSet = { key: '', share: 1 }
-const EMBEDDINGS: RankSet = { key: 'embed', share: 1 }
+export const ALL_RANKS: RankSet = { key: '', share: 1, slots: null }
+const EMBEDDINGS: RankSet = { ...ALL_RANKS, key: 'embed' }
 
 export function rankSetOf(router: KvRouter, query: SelectionQuery): RankSet {
   const isEmbedding = query.phase === 'prefill' && query.request.kind === 'embed'
   const all = isEmbedding ? EMBEDDINGS : ALL_RANKS
-  const isSimple = query.phase !== 'decode' && router.config.filters.length === 0 && isPlain(query)
-  const slots = isSimple ? null : router.reachable(query)
+  const slots = isUnrestricted(router, query) ? null : router.reachable(query)
   if (slots === null) return all
   const share = slots.length / Math.max(router.capacity.rankCount, 1)
-  return { key: `${all.key}:${slots.join()}`, share }
+  return { key: `${all.key}${keyOfSlots(slots)}`, share, slots }
+}
+
+/** Of slots in the order of `KvRouter.slots`. */
+export const keyOfSlots = (slots: readonly number[]): string => `:${slots.join()}`
+
+/** Both must have room: where the request goes, and where its next leg may run. */
+export function inBoth(ranks: RankSet, next: RankSet): RankSet {
+  if (next.slots === null) return ranks
+  const share = Math.min(ranks.share, next.share)
+  return { key: `${ranks.key}>${next.key}`, share, slots: ranks.slots }
+}
+
+/** Without asking for each rank. */
+function isUnrestricted(router: KvRouter, query: SelectionQuery): boolean {
+  const { decodeModeCount, workerCount, config } = router
+  const isMixed = decodeModeCount > 0 && decodeModeCount < workerCount
+  return config.filters.length === 0 && isPlain(query) && !(query.phase === 'decode' && isMixed)
 }

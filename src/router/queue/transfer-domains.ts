@@ -3,8 +3,6 @@ import { requiredTaint } from '../configuration/topology.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 
 export interface TransferDomain {
-  /** Decode ranks of the domain have it. */
-  readonly taint: string
   readonly prefill: number[]
   readonly decode: readonly number[]
 }
@@ -46,7 +44,7 @@ export class TransferDomains {
     for (const slot of prefill.slots) {
       const taint = requiredTaint(prefill.cardAt(slot), prefill.config.topology)
       if (taint === null) continue
-      const domain = domains.get(taint) ?? { taint, prefill: [], decode: this.#decodeRanks(taint) }
+      const domain = domains.get(taint) ?? { prefill: [], decode: this.#decodeRanks(taint) }
       domains.set(taint, domain)
       domain.prefill.push(slot)
       this.#bySlot.set(slot, domain)
