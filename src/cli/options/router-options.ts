@@ -82,7 +82,7 @@ export const ROUTER_OPTIONS = [
     '<s>',
     amount(0, 3600),
     10,
-    'how long a request that was running waits for a worker when there is none or all are full; 0 fails it at once',
+    'how long a request that was running or queued waits for a worker when there is none or all are full; 0 fails it at once',
   ),
   spec(
     'router',

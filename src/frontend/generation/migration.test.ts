@@ -184,9 +184,36 @@ describe('migration', () => {
     expect(it_.clock.nextMs).toBeNull()
   })
 
-  it('a request that has not started - is refused at once', async () => {
+  it('a request that arrives while there is no worker - is refused at once', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.fails(NONE) })
     expect((await it_.chat()).status).toBe(503)
+    expect(it_.runs).toHaveLength(1)
+  })
+
+  it('a request that was queued when the last worker was lost - waits, and runs', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => {
+        if (nth === 0) it_.clock.after(2000, () => run.fails(NONE))
+        else if (nth < 20) run.fails(nth === 7 ? 'capacity.pool_exhausted' : NONE)
+        else run.routed(B).says('ok').ends()
+      },
+    })
+    const reply = it_.chat()
+    await it_.clock.run(12_000)
+    expect((await reply).json.choices[0].message.content).toBe('ok')
+    expect(it_.runs).toHaveLength(21)
+  })
+
+  it.each([
+    ['is displaced from the queue', 'capacity.pool_exhausted', {}],
+    ['is queued while the router closes', NONE, { isClosing: true }],
+  ] as const)('a request that %s - is refused at once', async (_, code, data) => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void it_.clock.after(2000, () => run.fails(code, 'gone', data)),
+    })
+    const reply = it_.chat()
+    await it_.clock.run(2001)
+    expect((await reply).status).toBeGreaterThanOrEqual(503)
     expect(it_.runs).toHaveLength(1)
   })
 

@@ -4,9 +4,9 @@
  *
  * Wraps any RequestService. After an attempt that failed with a migratable error the next attempt's prompt ends
  * with the generated tokens; text that was sent is never sent again. While no worker is registered, or all are
- * full, a request that was running waits for up to `waitMs` and is tried again; one that had not started is
- * refused at once. Not migrated: guided output, requests that the client pinned to a worker, and cancelled
- * requests.
+ * full, a request that was running waits for up to `waitMs` and is tried again; so does one that was queued when
+ * the last worker was lost. One that arrives while there is none is refused at once. Not migrated: guided output,
+ * requests that the client pinned to a worker, and cancelled requests.
  */
 import { BatonError, loggedMessage, parseWorkerId } from '../../base/index.ts'
 import type { Clock, Timer, WorkerId } from '../../base/index.ts'
@@ -88,6 +88,8 @@ class MigratingReply implements ReplySink, RequestHandle {
   #workerId: WorkerId | undefined
   #handle: RequestHandle | null = null
   #attemptCount = 0
+  /** The first attempt was not refused at once: a worker has it, or it is queued for one. */
+  #isAccepted = false
   /** Number of attempts after the loss of a worker. */
   #resendCount = 0
   /** Set while no worker is available: since when, and the number of tokens at that time. */
@@ -187,11 +189,12 @@ class MigratingReply implements ReplySink, RequestHandle {
     )
   }
 
-  /** True when the request was running and no worker can continue it now. */
+  /** True when the request was running, or was queued, and no worker can take it now. */
   #mayHold(error: BatonError, noneToBeHad: boolean, tokenCount: number): boolean {
     const { waitMs = 0, clock } = this.#options
     const held = this.#held?.tokens === tokenCount ? this.#held : null
-    const hasBegun = this.#attemptCount > 1 || tokenCount > 0
+    const wasQueued = this.#isAccepted && noneToBeHad && error.data['isClosing'] !== true
+    const hasBegun = this.#attemptCount > 1 || tokenCount > 0 || wasQueued
     const isFull = error.row.class === 'CapacityExhausted'
     // A failed attempt during the wait costs time but does not count as an attempt. An engine that answered
     // with an error would fail again, so each of these counts.
@@ -235,6 +238,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     const handle = this.#below.send(request, this)
     // The attempt may have failed inside `send`; then a later attempt has set the handle already.
     if (this.#attemptCount !== attempt) return
+    this.#isAccepted = true
     this.#handle = handle
     if (this.#cancelled !== null) handle.cancel(this.#cancelled)
   }

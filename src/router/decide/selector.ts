@@ -80,7 +80,19 @@ export class Selector {
     const scope = this.#open(query, config.filters.length > 0)
     const isFree = (slot: number): boolean => this.#filter.exclusionOf(scope, slot) === null
     const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
-    if (pin === null) return table.live.filter(isFree)
+    if (pin === null) {
+      const free = table.live.filter(isFree)
+      if (free.length > 0) return free
+      // As in the decision itself: without any other, those under suspicion are used.
+      scope.constraints = { ...scope.constraints, ignoresFences: true }
+      const suspects = table.live.map((slot) => ({
+        slot,
+        why: this.#filter.exclusionOf(scope, slot),
+      }))
+      return suspects.some(({ why }) => why?.kind === 'overloaded')
+        ? []
+        : suspects.flatMap(({ slot, why }) => (why === null ? [slot] : []))
+    }
     const slot = pinnedSlot(table, pin, query.phase)
     return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
   }

@@ -156,6 +156,17 @@ describe('the queue inside a worker', () => {
   })
 })
 
+describe('connections to all workers are lost', () => {
+  it('queued requests wait: no more are sent to workers under suspicion than these could run', () => {
+    const { plane, send, pool } = fleet(2)
+    const sent = Array.from({ length: 30 }, () => send())
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([6, 24])
+    for (const call of plane.calls.slice(0, 6)) call.fail('transport.disconnected')
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([12, 18])
+    expect(sent.filter(({ sink }) => sink.errors.length > 0)).toHaveLength(6)
+  })
+})
+
 describe('two routers on one fleet', () => {
   it('the cost - uses the larger of booked and reported load', () => {
     const { plane, send, router } = fleet(2, {}, 100)

@@ -368,7 +368,7 @@ function rankOf(routing: RoutingHints): QueueRank {
 
 function closing(): BatonError {
   return new BatonError('backend.worker_unavailable', 'the router is closing', {
-    data: { stage: 'queue' },
+    data: { stage: 'queue', isClosing: true },
   })
 }
 
