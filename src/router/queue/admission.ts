@@ -150,7 +150,9 @@ export class Admission {
     this.#shorten(nowMs)
     const rank = rankOf(routing)
     const line = this.#overload.line(rank, ALL_RANKS, nowMs)
-    if (line === null || this.#queue.countAhead({ ...rank, ranks: ALL_RANKS }) < line) return null
+    if (line === null) return null
+    const queue = this.#queue.classOf(undefined, () => 0)
+    if (this.#queue.countAhead(queue, { ...rank, ranks: ALL_RANKS }) < line) return null
     this.#overload.arrived(rank, nowMs)
     return this.#overload.refusal(line, this.#queue.requestsOf(ALL_RANKS), nowMs)
   }
@@ -215,7 +217,7 @@ export class Admission {
   }
 
   #ahead(entry: Waiting): number {
-    return entry.strictPriority === FIRST ? 0 : this.#queue.countAhead(entry)
+    return entry.strictPriority === FIRST ? 0 : this.#queue.countAhead(entry.queue, entry)
   }
 
   #drop(entry: Waiting, error: BatonError): void {
@@ -339,7 +341,8 @@ export class Admission {
   }
 
   #pop(): Waiting | null {
-    return this.#queue.requests === 0 ? null : (this.#queue.pop() as Waiting | null)
+    if (this.#queue.requests === 0) return null
+    return this.#queue.pop(this.#overload.isLimiting) as Waiting | null
   }
 
   #armRecheck(): void {
@@ -372,10 +375,14 @@ function closing(): BatonError {
   })
 }
 
-/** Whether `entry` may displace `held`: it has a higher priority, or its tenant has less queued for its weight. */
+/** Whether `entry` may displace `held`: it has a higher priority, or its class or tenant has less queued for its share. */
 function mayReplace(entry: Waiting, held: Waiting): boolean {
   if (held.strictPriority !== entry.strictPriority) {
     return held.strictPriority < entry.strictPriority
   }
-  return held.strictPriority !== FIRST && held.queue.hasMoreThan(held, entry)
+  if (held.strictPriority === FIRST) return false
+  const { queue } = entry
+  return held.queue === queue
+    ? queue.hasMoreThan(held, entry)
+    : held.queue.roundsBefore(held) > queue.roundsBefore(null)
 }

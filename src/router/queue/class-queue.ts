@@ -183,7 +183,7 @@ export class ClassQueue {
    */
   countAhead(entry: Newcomer): number {
     let count = 0
-    const step = this.#meanCost()
+    const step = this.meanCost()
     const served = this.#servedOf(entry.tenant)
     for (const [priority, tenants] of this.#bySet.get(entry.ranks.key)?.byPriority ?? []) {
       if (priority < entry.strictPriority) continue
@@ -232,11 +232,26 @@ export class ClassQueue {
     return worst?.entry ?? null
   }
 
+  /** Tokens of a queued request on average; of `fallback` if none is queued. */
+  meanCost(fallback = 1): number {
+    return this.requests === 0 ? fallback : this.#cost / this.requests
+  }
+
+  /** Rounds of deficit round robin until its last request begins, or one that would be added. */
+  roundsBefore(last: QueueEntry | null): number {
+    return (this.#cost - (last?.cost ?? 0)) / this.policyClass.quantum
+  }
+
+  /** Uncached tokens of its requests. */
+  get cost(): number {
+    return this.#cost
+  }
+
   /** True if the last turn of the tenant of `held` is later than the turn that `entry` would have. */
   hasMoreThan(held: QueueEntry, entry: QueueEntry): boolean {
     if (held.tenant === entry.tenant) return false
     const own = this.#tenants.get(entry.tenant)?.waiting ?? 0
-    const turn = this.#servedOf(entry.tenant) + (own * this.#meanCost()) / entry.tenantWeight
+    const turn = this.#servedOf(entry.tenant) + (own * this.meanCost()) / entry.tenantWeight
     return this.#lastTurnOf(held) > turn
   }
 
@@ -258,7 +273,7 @@ export class ClassQueue {
    */
   #lastTurnOf({ tenant }: QueueEntry): number {
     const { served, waiting, weight } = this.#tenants.get(tenant) ?? NOBODY
-    return served + ((waiting - 1) * this.#meanCost()) / weight
+    return served + ((waiting - 1) * this.meanCost()) / weight
   }
 
   /** As `#tenantOf` counts it, for a tenant that may not wait yet. */
@@ -275,10 +290,6 @@ export class ClassQueue {
       if (waiting > 0) least = Math.min(least, served)
     }
     return Number.isFinite(least) ? least : 0
-  }
-
-  #meanCost(): number {
-    return this.requests === 0 ? 1 : this.#cost / this.requests
   }
 
   #place(placed: Placed): void {

@@ -43,6 +43,7 @@ export class OverloadLimit {
   #stillSinceMs = 0
   /** The last call of `boundEngines` has changed the limits of the workers. */
   #isBounding = false
+  #isLimiting = false
 
   constructor(options: OverloadLimitOptions) {
     this.#options = options
@@ -86,6 +87,11 @@ export class OverloadLimit {
     this.#stillSinceMs = nowMs
   }
 
+  /** By the last call of `boundEngines`: the queue is limited because of an overload. */
+  get isLimiting(): boolean {
+    return this.#isLimiting
+  }
+
   /** Requests sent per millisecond; null: not known yet. */
   rate(nowMs: number): number | null {
     return this.#flow.rate(nowMs)
@@ -111,6 +117,7 @@ export class OverloadLimit {
     const work = this.#work(nowMs) ?? this.#workOfLongWait(nowMs)
     const hasWaited = this.#hasWaited(nowMs, WAITED_MS)
     const routers = this.#routers(nowMs)
+    this.#isLimiting = work !== null
     this.#isBounding = work !== null || hasWaited
     const demandOn = ({ rankCount }: PoolCapacity): QueueDemand => {
       const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(rankCount, 1)

@@ -2,7 +2,9 @@
  * The queue of a pool: policy classes with their limits, and deficit round robin between them.
  *
  * Each class in turn may send as many uncached prompt tokens as its quantum allows; the rest is carried over while
- * the class has queued requests. Every limit is a typed refusal that is checked before anything is added.
+ * the class has queued requests. Under overload the queue is so short that one quantum may exceed it; then a round is no longer
+ * than the queue, as otherwise a class would lose its turn whenever its few requests are sent. Every limit is a typed
+ * refusal that is checked before anything is added.
  */
 import { BatonError } from '../../base/index.ts'
 import { ClassQueue } from './class-queue.ts'
@@ -72,19 +74,31 @@ export class PolicyQueue {
     for (const queue of this.#classes) queue.regroup(ranksOf)
   }
 
-  /** How many requests of all classes would go before it. */
-  countAhead(entry: Parameters<ClassQueue['countAhead']>[0]): number {
-    return this.#classes.reduce((sum, queue) => sum + queue.countAhead(entry), 0)
+  /**
+   * How many requests for the same ranks would go before it: those of its class, and of each other class as many as that
+   * may send until then. So a class with a thousand requests does not push back another one.
+   */
+  countAhead(queue: ClassQueue, entry: Parameters<ClassQueue['countAhead']>[0]): number {
+    const own = queue.countAhead(entry)
+    if (this.#classes.length === 1) return own
+    const rounds = ((own + 1) * queue.meanCost()) / queue.policyClass.quantum
+    return this.#classes.reduce((sum, other) => {
+      if (other === queue) return sum
+      const sooner = Math.floor((rounds * other.policyClass.quantum) / other.meanCost())
+      return sum + Math.min(other.requestsOf(entry.ranks), sooner)
+    }, own)
   }
 
   /** The last entry of one class or of all, and of all that wait for these ranks: it is displaced when the queue is full. */
   last(only: ClassQueue | null = null, ranks: RankSet | null = null): QueueEntry | null {
-    let worst: QueueEntry | null = null
+    let worst: Last | null = null
     for (const queue of only === null ? this.#classes : [only]) {
-      const last = queue.last(ranks)
-      if (last !== null && (worst === null || isBelow(last, worst))) worst = last
+      const entry = queue.last(ranks)
+      if (entry === null) continue
+      const last = { entry, rounds: queue.roundsBefore(entry) }
+      if (worst === null || isBelow(last, worst)) worst = last
     }
-    return worst
+    return worst?.entry ?? null
   }
 
   /** If the limit of one class is reached, an entry of that class is displaced. */
@@ -92,8 +106,9 @@ export class PolicyQueue {
     return classBounds(queue, workers).length > 0
   }
 
-  /** Removes and returns the next entry that can be sent, or null. */
-  pop(): QueueEntry | null {
+  /** Removes and returns the next entry that can be sent, or null. `isShort`: the queue is kept short because of an overload. */
+  pop(isShort = false): QueueEntry | null {
+    const scale = isShort ? this.#roundScale() : 1
     const carried = this.#carried
     if (carried !== null && carried.requests > 0) {
       const head = carried.head()
@@ -102,23 +117,33 @@ export class PolicyQueue {
     const turn = this.#turn()
     for (const { queue, head } of turn) {
       if (head.cost <= queue.deficit) return this.#serve(queue, head)
-      queue.deficit += queue.policyClass.quantum
+      queue.deficit += scale * queue.policyClass.quantum
       if (head.cost <= queue.deficit) return this.#serve(queue, head)
     }
     if (turn.length === 0) return null
     // No class has enough deficit: add as many whole rounds at once as the first one needs.
     const rounds = Math.min(
       ...turn.map(({ queue, head }) =>
-        Math.ceil((head.cost - queue.deficit) / queue.policyClass.quantum),
+        Math.ceil((head.cost - queue.deficit) / (scale * queue.policyClass.quantum)),
       ),
     )
-    for (const { queue } of turn) queue.deficit += rounds * queue.policyClass.quantum
+    for (const { queue } of turn) queue.deficit += rounds * scale * queue.policyClass.quantum
     const next = turn.find(({ queue, head }) => head.cost <= queue.deficit)
     return next === undefined ? null : this.#serve(next.queue, next.head)
   }
 
   entries(): QueueEntry[] {
     return this.#classes.flatMap((queue) => queue.entries())
+  }
+
+  #roundScale(): number {
+    let [queued, quanta] = [0, 0]
+    for (const { requests, cost, policyClass } of this.#classes) {
+      if (requests === 0) continue
+      queued += cost
+      quanta += policyClass.quantum
+    }
+    return Math.min(queued / Math.max(quanta, 1), 1)
   }
 
   /** Classes with an entry that can be sent, starting at the cursor. */
@@ -177,7 +202,15 @@ function classBounds(queue: ClassQueue, workers: number) {
   })
 }
 
-function isBelow(a: QueueEntry, b: QueueEntry): boolean {
-  if (a.strictPriority !== b.strictPriority) return a.strictPriority < b.strictPriority
-  return a.arrivedMs > b.arrivedMs
+/** The last entry of a class, and how many rounds the class needs before it. */
+interface Last {
+  readonly entry: QueueEntry
+  readonly rounds: number
+}
+
+function isBelow(a: Last, b: Last): boolean {
+  if (a.entry.strictPriority !== b.entry.strictPriority) {
+    return a.entry.strictPriority < b.entry.strictPriority
+  }
+  return a.rounds === b.rounds ? a.entry.arrivedMs > b.entry.arrivedMs : a.rounds > b.rounds
 }
