@@ -265,18 +265,26 @@ describe('required topology', () => {
     )
   })
 
-  it('a pinned prefill worker without a decode worker in its domain - the error says what is missing', () => {
-    const fleet = [
-      card(1, 'prefill', at('a')),
-      card(2, 'prefill', at('b')),
-      card(4, 'decode', at('b')),
-    ]
-    const { send, plane } = buildModel(fleet, { topology })
-    const { sink } = send({ prefillWorkerId: ONE })
-    expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
-    expect(sink.errors[0]?.message).toContain('zone=a')
-    expect(plane.calls).toHaveLength(0)
-  })
+  it.each([
+    ['prefill', { prefillWorkerId: ONE }, 'no decode worker is in dynamo.topology/zone=a'],
+    ['decode', { decodeWorkerId: workerIdOf(5) }, 'no prefill worker is in the zone of worker 5'],
+  ])(
+    'a pinned %s worker without a partner in its domain - 400, it says what is missing',
+    (_, pin, text) => {
+      const fleet = [
+        card(1, 'prefill', at('a')),
+        card(2, 'prefill', at('b')),
+        card(4, 'decode', at('b')),
+        card(5, 'decode', at('c')),
+      ]
+      const { send, plane } = buildModel(fleet, { topology })
+      const { sink } = send(pin)
+      expect(sink.errors[0]?.code).toBe('request.invalid_argument')
+      expect(sink.errors[0]?.message).toContain(text)
+      expect(plane.calls).toHaveLength(0)
+      expect(send().sink.errors).toEqual([])
+    },
+  )
 
   it('no worker has a partner - the error says what is missing, and the self-check what is refused', () => {
     const fleet = [card(1, 'prefill', at('a')), card(2, 'decode', at('b'))]

@@ -123,21 +123,35 @@ function twoDecodeWorkers({ backendWorkerId, decodeWorkerId }: RoutingHints): Ba
   )
 }
 
-/** Topology forbids KV transfer between the two named workers. */
-function topologyRefusal(
-  hints: RoutingHints,
-  { prefill, decode, topology }: PinScope,
-): BatonError | null {
+/** Topology forbids KV transfer between the two named workers, or from or to the one that is named. */
+function topologyRefusal(hints: RoutingHints, scope: PinScope): BatonError | null {
+  const { prefill, decode, topology } = scope
   const { prefillWorkerId: from, decodeWorkerId, backendWorkerId } = hints
-  const to = decodeWorkerId ?? backendWorkerId
-  if (from === undefined || to === undefined) return null
-  const [prefillCard, decodeCard] = [prefill.cardOf(from), decode.cardOf(to)]
-  if (prefillCard === null || decodeCard === null) return null
-  const taint = requiredTaint(prefillCard, topology)
-  if (taint === null || topologyTaints(decodeCard).includes(taint)) return null
-  const what = `worker ${to} may not take the KV of prefill worker ${from}: it is not in ${taint} (required)`
+  const mayTake = (to: WorkerCard, kv: WorkerCard): boolean => {
+    const taint = requiredTaint(kv, topology)
+    return taint === null || topologyTaints(to).includes(taint)
+  }
+  if (from === undefined) {
+    const to = decodeWorkerId === undefined ? null : decode.cardOf(decodeWorkerId)
+    if (to === null || prefill.cards.some((card) => mayTake(to, card))) return null
+    const what = `no prefill worker is in the ${domainOf(scope)} of worker ${to.workerId}, where KV must stay`
+    return refused('decode_worker_id', what)
+  }
+  const kv = prefill.cardOf(from)
+  if (kv === null) return null
+  const named = decodeWorkerId ?? backendWorkerId
+  if (named === undefined) {
+    if (decode.cards.some((card) => card.mode === 'decode' && mayTake(card, kv))) return null
+    const what = `no decode worker is in ${requiredTaint(kv, topology)}, where the KV of worker ${from} must stay`
+    return refused('prefill_worker_id', what)
+  }
+  const to = decode.cardOf(named)
+  if (to === null || mayTake(to, kv)) return null
+  const what = `worker ${named} may not take the KV of prefill worker ${from}: it is not in ${requiredTaint(kv, topology)} (required)`
   return refused('decode_worker_id', what)
 }
+
+const domainOf = ({ topology }: PinScope): string => topology?.domain ?? 'domain'
 
 function rankRefusal(param: string, rank: number | undefined, pool: KvRouter): BatonError | null {
   if (rank === undefined || pool.workerCount === 0 || pool.hasRank(rank)) return null
