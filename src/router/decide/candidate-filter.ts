@@ -30,12 +30,14 @@ export class CandidateFilter {
     const { live } = table
     const isOpenToAll = isUnconstrained(scope.constraints, table) && config.filters.length === 0
     const onward = this.#onwardOf(scope)
-    if (isOpenToAll && !table.hasExclusions && onward === null) {
+    const isCold = this.#isCold()
+    if (isOpenToAll && !table.hasExclusions && onward === null && !isCold) {
       for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
       return live.length
     }
     const isClosed = (slot: number): boolean => onward?.isOpenFor(slot, scope.query.next) === false
-    const isFull = (slot: number): boolean => table.full[slot] === 1 || isClosed(slot)
+    const isFull = (slot: number): boolean =>
+      table.full[slot] === 1 || isClosed(slot) || (isCold && table.excessOf(slot) >= 1)
     let count = 0
     const fenced: number[] = []
     const full: number[] = []
@@ -51,14 +53,19 @@ export class CandidateFilter {
     // A full rank is used only if there is no other: a request that may queue has already waited for a free
     // one.
     if (count === 0) for (const slot of full) candidates[count++] = slot
-    else
-      for (const slot of full) this.note(scope, slot, table.full[slot] === 1 ? FULL : FULL_ONWARD)
+    else for (const slot of full) this.note(scope, slot, isClosed(slot) ? FULL_ONWARD : FULL)
     if (count > 0 || scope.overloadedCount > 0) return count
     scope.constraints = { ...scope.constraints, ignoresFences: true }
     for (const slot of fenced) {
       if (this.exclusionOf(scope, slot) === null) candidates[count++] = slot
     }
     return count
+  }
+
+  /** No speed is known yet: the wait for a place in a full batch cannot be weighed against other costs. */
+  #isCold(): boolean {
+    const { config, rates } = this.#pool
+    return config.mode === 'kv' && config.cost === 'time' && !rates.hasShown && !rates.isTrusted
   }
 
   /** Null unless the KV of a prefill must stay inside a domain. */

@@ -168,6 +168,18 @@ describe('connections to all workers are lost', () => {
 })
 
 describe('two routers on one fleet', () => {
+  it.each([20, 200, 1000])(
+    'a batch that the other one has filled, no speed known yet, prompts of %i tokens - a free place elsewhere is preferred',
+    (tokens) => {
+      const { plane, send, router } = fleet(2, { engineQueue: 4 }, 8)
+      router.fleet.load(workerIdOf(1), report(8, 0, 0, 100))
+      for (let i = 0; i < 4; i++) send({}, tokensFrom(2000 * i, tokens))
+      expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['2', '2', '2', '2'])
+      for (let i = 4; i < 20; i++) send({}, tokensFrom(2000 * i, 4))
+      expect(plane.calls.some(({ workerId }) => workerId === '1')).toBe(true)
+    },
+  )
+
   it('the cost - uses the larger of booked and reported load', () => {
     const { plane, send, router } = fleet(2, {}, 100)
     router.fleet.load(workerIdOf(1), report(12, 0, 100, 40))
