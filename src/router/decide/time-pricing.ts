@@ -49,7 +49,7 @@ export function fillTimeCosts(
     let place = 0
     if (places > 0 && excess >= -4) {
       const full = stepMs + stepMsPerRequest * places + stepMsPerContextToken * contexts
-      place = (expectedExcess(excess) * rates.outputTokens * pace * full) / places
+      place = (expectedExcess(excess) * rates.outputTokens * pace * full) / rates.endsApart(places)
     }
     if (trackPrefill) {
       const cached = (device[slot] as number) * blockSize - (again[slot] as number)

@@ -159,6 +159,17 @@ describe('RankRates', () => {
     expect(rates.reuseShare).toBeCloseTo(0.75, 6)
   })
 
+  it('the wait for a place in a full batch - until 8 answers have ended as if all of it had begun together', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    for (let i = 0; i < 7; i++) rates.ended(0, 8, 10, 40, 250)
+    const apart = (): number =>
+      rates.placeMs(0, 1, 8, 250) / (rates.outputTokens * rates.stepMsAt(0, 8, 250))
+    expect(apart()).toBeCloseTo(1, 9)
+    rates.ended(0, 8, 10, 40, 250)
+    expect(apart()).toBeCloseTo(1 / 8, 9)
+  })
+
   it('the first measured step - shows the length of steps, not what context tokens add', () => {
     const rates = new RankRates()
     rates.join(0)

@@ -80,6 +80,7 @@ export class RankRates {
   readonly #error = new PredictionError()
   /** Number of first tokens that the rates were learned from, and when there were enough of them. */
   #seen = 0
+  #ends = 0
   #shownMs = Infinity
   /** Ratio of the time between tokens to the pure step time: prefills of other requests run in between. */
   #paceShare = 1
@@ -306,7 +307,16 @@ export class RankRates {
   /** Predicted time until one of `places` batch places is free if `excess` requests come first. */
   placeMs(slot: number, excess: number, places: number, contextTokens: number): number {
     if (excess === 0) return 0
-    return (excess * this.#outputTokens * this.stepMsAt(slot, places, contextTokens)) / places
+    const steps = excess * this.#outputTokens
+    return (steps * this.stepMsAt(slot, places, contextTokens)) / this.endsApart(places)
+  }
+
+  /**
+   * Of a batch of this many, how many end within the time of one answer, one after the other. Until answers have ended their
+   * length is not known, and a batch may have begun together: a place elsewhere is better then.
+   */
+  endsApart(places: number): number {
+    return this.#ends < KNOWN_AFTER ? 1 : places
   }
 
   /**
@@ -356,6 +366,7 @@ export class RankRates {
     contextTokens = 0,
     decodeShare = 1,
   ): void {
+    this.#ends++
     this.#outputTokens = 0.95 * this.#outputTokens + 0.05 * outputTokens
     const share = decodeShare * Math.min((outputTokens - 1) / STEP_TOKENS, 1)
     if (share < STEP_SHARE_MIN) return
