@@ -41,7 +41,7 @@ export const WORKER_OPTIONS = [
     '<n>',
     amount(0, 1_000_000),
     null,
-    'traffic weight of this model version relative to others of the same name (which have 100); 0: no traffic until an administrator changes it. Without it a worker that differs from the serving ones gets no requests',
+    'traffic weight of this model version relative to others of the same name (which have 100); 0: no traffic until an administrator changes it. Without it a worker that differs from the other ones without it gets no requests',
   ),
   spec(
     'single worker',

@@ -102,9 +102,12 @@ export function answerWeights(deps: GenerationDeps, http: HttpRequest): HttpRepl
   const { registry, onAdminNews } = deps
   const call = parseWeight(readJsonObject(http.body, http.headers['content-type']))
   const { model, version } = versionMeantBy(registry, call)
-  const { weight } = call
-  registry.setWeight(model, version, weight)
-  onAdminNews?.({ kind: 'weight', model, version, weight })
+  const set = (version: string, weight: number): void => {
+    registry.setWeight(model, version, weight)
+    onAdminNews?.({ kind: 'weight', model, version, weight })
+  }
+  for (const refused of registry.heldBackBy(model, version)) set(refused, 0)
+  set(version, call.weight)
   return weightsReply(registry)
 }
 

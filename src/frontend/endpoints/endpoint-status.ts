@@ -18,6 +18,7 @@ import type { HttpReply } from '../http/http-exchange.ts'
 import type { ApiForm } from '../http/route-facts.ts'
 import type { OtherFrontends } from '../console/other-frontends.ts'
 import type { RequestLog } from '../console/request-log.ts'
+import { weightReason } from '../models/model-errors.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import type { ServedModel } from '../models/served-model.ts'
 
@@ -34,7 +35,7 @@ export function liveReply(): HttpReply {
 
 export function readyReply(registry: ModelRegistry, draining: boolean): HttpReply {
   const { firstPicture } = registry
-  const canServe = registry.models.some((model) => model.canAnswer)
+  const canServe = canAnswer(registry)
   const ready = !draining && canServe && firstPicture.isComplete
   const joining = canServe ? firstPicture.reason : notReadyReason(registry)
   const reason = draining ? 'draining' : joining
@@ -48,7 +49,7 @@ export function healthReply(
   showsDetails: boolean,
 ): HttpReply {
   const models = registry.models
-  const ready = models.some((model) => model.canAnswer)
+  const ready = canAnswer(registry)
   const status = draining ? 'draining' : ready ? 'healthy' : 'not_ready'
   return jsonReply(status === 'healthy' ? 200 : 503, {
     status,
@@ -66,6 +67,9 @@ export function healthReply(
               ({ name, owner, other }) =>
                 `requests for ${name} go to model ${owner}; workers of ${other} also have this name`,
             ),
+            ...registry.families
+              .filter(({ isSilenced }) => isSilenced)
+              .map(({ name }) => `requests of ${name} are refused: ${weightReason(name)}`),
             ...models.flatMap(warningsOf),
           ],
           ...discoveryHealth(registry),
@@ -88,8 +92,15 @@ function discoveryWarnings({ discovery: { fault } }: ModelRegistry): readonly st
   return [`discovery has been unreachable for ${seconds} s, known workers stay in use: ${why}`]
 }
 
+/** A version of weight 0 gets no requests. */
+function canAnswer(registry: ModelRegistry): boolean {
+  return registry.models.some((model) => model.canAnswer && registry.weightOf(model) > 0)
+}
+
 function notReadyReason(registry: ModelRegistry): string {
-  const known = registry.models[0]?.notReadyReason()
+  const { models } = registry
+  const meant = models.find((model) => registry.weightOf(model) > 0)
+  const known = meant?.notReadyReason() ?? models.map(({ name }) => weightReason(name))[0]
   // A known model says itself which addresses it cannot reach, but not that a process is missing.
   const why = registry.notes.all.find(
     (note) => note.why !== undefined && (known === undefined || note.kind === 'worker-away'),

@@ -145,29 +145,45 @@ function randomCard(random: Random, id: number): WorkerCard {
   }
 }
 
-describe('ModelRegistry - workers that join and leave in any order', () => {
-  it('a frontend that saw all of it - serves the same workers as one that starts now', async () => {
-    for (let seed = 0; seed < 100; seed++) {
-      const random = seededRandom(seed)
-      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
-      const living = new Map<number, WorkerCard>()
-      for (let step = 0; step < 40; step++) {
-        const id = 1 + Math.floor(random.next() * 8)
-        if (living.delete(id)) {
-          fleet.registry.workerLeft(workerIdOf(id), random.next() < 0.5 ? 'closed' : 'expired')
-        } else {
-          const card = randomCard(random, id)
-          living.set(id, card)
-          fleet.registry.workerJoined(card)
-        }
-        if (random.next() < 0.2) await fleet.pass(FORGET_MS / 2)
-      }
-      await fleet.pass(2 * FORGET_MS)
-      const cards = [...living.values()]
-      const now = serving(startedNow(cards))
-      const shuffled = cards.toSorted(() => random.next() - 0.5)
-      expect(serving(fleet), `seed ${seed}`).toEqual(now)
-      expect(serving(startedNow(shuffled)), `seed ${seed}, another order`).toEqual(now)
-    }
+/** States all facts, so that it belongs to one of three versions; may have a weight. */
+function weightedCard(random: Random, id: number): WorkerCard {
+  const tokenizer = ['t1', 't2', 't3'][Math.floor(random.next() * 3)] ?? 't1'
+  return cardOf(id, {
+    agreement: { ...AGREED, tokenizer, checksum: `sum ${tokenizer}` },
+    startedAtEpochMs: Math.floor(random.next() * 20),
+    ...(random.next() < 0.3 ? { weight: Math.floor(random.next() * 3) } : {}),
   })
+}
+
+describe('ModelRegistry - workers that join and leave in any order', () => {
+  it.each([
+    ['some facts', randomCard],
+    ['weights', weightedCard],
+  ])(
+    '%s: a frontend that saw all of it - serves the same workers as one that starts now',
+    async (_, cardAt) => {
+      for (let seed = 0; seed < 100; seed++) {
+        const random = seededRandom(seed)
+        const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+        const living = new Map<number, WorkerCard>()
+        for (let step = 0; step < 40; step++) {
+          const id = 1 + Math.floor(random.next() * 8)
+          if (living.delete(id)) {
+            fleet.registry.workerLeft(workerIdOf(id), random.next() < 0.5 ? 'closed' : 'expired')
+          } else {
+            const card = cardAt(random, id)
+            living.set(id, card)
+            fleet.registry.workerJoined(card)
+          }
+          if (random.next() < 0.2) await fleet.pass(FORGET_MS / 2)
+        }
+        await fleet.pass(2 * FORGET_MS)
+        const cards = [...living.values()]
+        const now = serving(startedNow(cards))
+        const shuffled = cards.toSorted(() => random.next() - 0.5)
+        expect(serving(fleet), `seed ${seed}`).toEqual(now)
+        expect(serving(startedNow(shuffled)), `seed ${seed}, another order`).toEqual(now)
+      }
+    },
+  )
 })

@@ -20,3 +20,16 @@ export function noModelYet(): BatonError {
     'No model is served: no worker is registered. Please retry shortly.',
   )
 }
+
+/** An administrator may change the weights at any time, and workers of other versions may join. */
+export function silencedModel(name: string): BatonError {
+  return new BatonError(
+    'backend.worker_unavailable',
+    `Model \`${name}\` takes no requests: ${weightReason(name)}. Please retry shortly.`,
+    { data: { model: name } },
+  )
+}
+
+export function weightReason(name: string): string {
+  return `every version of ${name} that is there has weight 0`
+}

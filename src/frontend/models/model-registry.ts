@@ -3,8 +3,8 @@
  * them. Passes the fleet's events on to the router of the worker's model.
  *
  * A model's router knows the workers that agree with each other and can be reached. A worker that differs
- * becomes a version of its own if it has a weight; otherwise it is refused until those that it differs from
- * have left or are outnumbered (`agreeing-workers.ts`). A model without workers is forgotten after a time.
+ * becomes a version of its own if it has a weight, or if all others belong to versions with a weight; otherwise it is
+ * refused until those that it differs from have left or are outnumbered (`agreeing-workers.ts`). A model without workers is forgotten after a time.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
@@ -17,7 +17,7 @@ import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { FleetNotes } from './fleet-notes.ts'
 import { LeavingModels } from './leaving-models.ts'
-import { noModelYet, unknownModel } from './model-errors.ts'
+import { noModelYet, silencedModel, unknownModel } from './model-errors.ts'
 import { versionOf } from './model-family.ts'
 import type { ModelFamily } from './model-family.ts'
 import { ModelNames } from './model-names.ts'
@@ -46,6 +46,7 @@ export class ModelRegistry implements FleetObserver {
   /** Including refused workers. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
   #hadWorker = false
+  #isSettling = false
 
   constructor(options: ModelRegistryOptions) {
     this.#options = options
@@ -85,6 +86,7 @@ export class ModelRegistry implements FleetObserver {
       this.#observer({ kind: 'nameTaken', model: other, name: taken, owner })
     }
     this.#rejoin(others)
+    this.#settle(family)
     this.#reconsider(model)
   }
 
@@ -103,11 +105,13 @@ export class ModelRegistry implements FleetObserver {
     // A worker that left in order, or whose address another has, frees its place at once. One that died may come
     // back soon, so workers that differ from it wait.
     const isFinal = reason === 'closed' || reason === 'replaced'
+    const family = this.#familyOf(model)
     if (model.cards.length > 0) {
+      this.#settle(family, isFinal)
       this.#reconsider(model, isFinal)
       return
     }
-    const isReplaced = model.refused.length > 0 || this.#familyOf(model).hasWorkersBesides(model)
+    const isReplaced = model.refused.length > 0 || family.hasWorkersBesides(model)
     if (wasServing && isFinal && isReplaced) this.#forget(model)
     else this.#forgetLater(model)
   }
@@ -143,6 +147,7 @@ export class ModelRegistry implements FleetObserver {
 
   /** Discovery has listed all current workers. */
   fleetFound(): void {
+    for (const family of this.families) this.#unite(family)
     for (const model of this.models) this.#switch(model)
     const cards = this.models.flatMap((model) => model.cards)
     this.firstPicture.found(cards.map(({ workerId }) => workerId))
@@ -213,13 +218,31 @@ export class ModelRegistry implements FleetObserver {
     family.setWeight(version, weight)
     const refused = family.versions.flatMap((each) => each.refused.map(({ card }) => card))
     this.#rejoin(refused.filter((card) => versionOf(card) === version))
+    this.#settle(family)
+  }
+
+  /**
+   * The refused versions that would serve if this version got a weight, because all others would have one, too. Whoever
+   * gives it one does not mean that.
+   */
+  heldBackBy(model: string, version: string): readonly string[] {
+    const unweighted = this.#names.own(model)?.unweighted
+    if (unweighted?.version !== version) return []
+    return [...new Set(unweighted.refused.map(({ card }) => versionOf(card)))]
+  }
+
+  /** 0: the version gets only the requests for one of its workers. */
+  weightOf(version: ServedModel): number {
+    return this.#familyOf(version).weightOf(version)
   }
 
   /** Names that clients can use now, including aliases. */
   servedNames(): readonly (readonly [string, ServedModel])[] {
     return this.#names
       .all()
-      .flatMap(([name, { main }]) => (main?.isReady === true ? [[name, main] as const] : []))
+      .flatMap(([name, { main, isSilenced }]) =>
+        main?.isReady === true && !isSilenced ? [[name, main] as const] : [],
+      )
   }
 
   find(name: string): ServedModel | undefined {
@@ -235,9 +258,9 @@ export class ModelRegistry implements FleetObserver {
     const { sessionId, workerId } = wish
     const several = family.versions.length > 1
     const draw = !several ? 0 : sessionId === undefined ? this.#random() : shareOf(sessionId)
-    const asked = several && workerId !== undefined ? this.#ofWorker.get(workerId) : undefined
-    const picked =
-      asked?.name === family.name ? asked : (family.pick(draw, name) ?? this.known(name))
+    const asked = workerId === undefined ? undefined : this.#ofWorker.get(workerId)
+    const picked = asked?.name === family.name ? asked : family.pick(draw, name)
+    if (picked === undefined) throw silencedModel(this.known(name).name)
     const model = this.#leaving.insteadOf(picked)
     if (!model.isReady) throw model.notReady()
     return model
@@ -255,6 +278,7 @@ export class ModelRegistry implements FleetObserver {
   }
 
   close(): void {
+    for (const family of this.families) family.uniting?.cancel()
     for (const model of this.models) model.close()
     this.#leaving.close()
   }
@@ -269,11 +293,11 @@ export class ModelRegistry implements FleetObserver {
     return this.#options.random.next()
   }
 
-  /** The version for a worker that agrees with none: a new one, or the oldest, where it is refused. */
+  /** The version for a worker that agrees with none: a new one, or the one without a weight, where it is refused. */
   #versionFor(family: ModelFamily, card: WorkerCard): ServedModel {
-    const [oldest] = family.versions
+    const { unweighted } = family
     const version = versionOf(card)
-    if (oldest !== undefined && !family.mayBegin(card, version)) return oldest
+    if (unweighted !== undefined && !family.mayBegin(card, version)) return unweighted
     const created = this.#create(family, version, family.versions.length > 0)
     family.versions.push(created)
     return created
@@ -332,7 +356,7 @@ export class ModelRegistry implements FleetObserver {
    * a time, in which those that died may come back; at once while this process is starting and serves nobody.
    */
   #reconsider(model: ServedModel, isFinal = false): void {
-    if (this.firstPicture.isLooking) return
+    if (this.firstPicture.isLooking || this.#leaving.has(model)) return
     const { choice } = model
     if (choice === null) {
       model.switching?.cancel()
@@ -361,6 +385,36 @@ export class ModelRegistry implements FleetObserver {
 
   #rejoin(cards: readonly WorkerCard[]): void {
     for (const card of cards) this.workerJoined(card)
+  }
+
+  /** Moves workers for which a version has got its first weight or lost its last one; at once if that is final. */
+  #settle(family: ModelFamily, isFinal = false): void {
+    if (this.#isSettling) return
+    this.#isSettling = true
+    const isNow = isFinal || !this.firstPicture.isComplete
+    if (isNow && !this.firstPicture.isLooking) this.#unite(family)
+    let cards = family.misplaced()
+    for (; cards.length > 0; cards = family.misplaced()) this.#rejoin(cards)
+    this.#isSettling = false
+    if (family.extra.length === 0) {
+      family.uniting?.cancel()
+      family.uniting = null
+    } else if (!this.firstPicture.isLooking) {
+      const { clock, modelForgetMs } = this.#options
+      family.uniting ??= clock.after(modelForgetMs, () => {
+        family.uniting = null
+        this.#unite(family)
+      })
+    }
+  }
+
+  /** Of several versions without a weight one is left; the workers of the others are refused by it. */
+  #unite(family: ModelFamily): void {
+    for (const model of family.extra) {
+      family.remove(model)
+      this.#leaving.add(model)
+      this.#rejoin(model.registered)
+    }
   }
 
   /** For other workers, which need a router and a text side of their own. */

@@ -107,4 +107,116 @@ describe('ModelRegistry - versions of a model side by side', () => {
     fleet.registry.workerJoined(next(3, 1))
     expect(fleet.registry.models.map(({ cards }) => cards.length)).toEqual([1, 2])
   })
+
+  it('the version without a weight - serves also when it registers after one with a weight', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(next(2, 0))
+    fleet.registry.workerJoined(first(3))
+    expect(fleet.news).toEqual(['joined 2', 'joined 3'])
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum1', 20]]))
+  })
+
+  it('the version without a weight is restarted - it serves again, whatever the number of the others', async () => {
+    for (const reason of ['closed', 'process-died']) {
+      const fleet = new RegistryFleet({ modelForgetMs: 500 })
+      fleet.registry.workerJoined(first(1))
+      for (const id of [2, 3, 4]) fleet.registry.workerJoined(next(id, 0))
+      fleet.registry.workerLeft(workerIdOf(1), reason)
+      await fleet.pass(1_000)
+      fleet.registry.workerJoined(first(5))
+      expect(drawn(fleet, 20), reason).toEqual(new Map([['sum1', 20]]))
+    }
+  })
+
+  it('another version without a weight - is refused by the one without a weight, not added', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: 500 })
+    fleet.registry.workerJoined(next(2, 50))
+    fleet.registry.workerJoined(first(1))
+    const odd = { ...AGREED, weights: 'w3', checksum: 'sum3' }
+    fleet.registry.workerJoined(cardOf(3, { agreement: odd }))
+    expect(fleet.news.at(-1)).toBe('refused 3 model version')
+    await fleet.pass(1_000)
+    expect(serving(fleet)).toEqual([['2'], ['1']])
+    // The one that it differs from has left for good.
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    expect(serving(fleet)).toEqual([['2'], ['3']])
+  })
+
+  it('the only version has weight 0 - it gets no requests, except those for one of its workers', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: 500 })
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 0))
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    expect(() => fleet.registry.ready('storyteller')).toThrow(/weight/)
+    expect(() => fleet.registry.ready(undefined)).toThrow(/weight/)
+    expect((await fleet.scripted.chat()).status).toBe(503)
+    const health = await fleet.health()
+    expect([health.status, health.message]).toEqual([
+      'not_ready',
+      expect.stringMatching(/storyteller.*weight 0/),
+    ])
+    expect((await fleet.scripted.get('/ready')).status).toBe(503)
+    expect((await fleet.scripted.get('/v1/models')).json.data).toEqual([])
+    const asked = fleet.registry.ready('storyteller', { workerId: workerIdOf(2) })
+    expect(asked.version).toBe('sum2')
+    fleet.registry.setWeight('storyteller', 'sum2', 10)
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
+  })
+
+  it('every version has weight 0 - none gets requests', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 0))
+    fleet.registry.setWeight('storyteller', 'sum1', 0)
+    expect(() => fleet.registry.ready('storyteller')).toThrow(/weight/)
+  })
+
+  it('a version with weight 0 that is older - does not stand for the name', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(next(2, 0))
+    fleet.registry.workerJoined(first(3))
+    expect(fleet.registry.known('storyteller').version).toBe('sum1')
+  })
+
+  it('a refused worker that agrees with a version that begins - joins it', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2))
+    expect(serving(fleet)).toEqual([['1']])
+    fleet.registry.workerJoined(next(3, 10))
+    expect(serving(fleet)).toEqual([['1'], ['3', '2']])
+  })
+
+  it('the last worker with a weight leaves its version - the others of it are refused', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: 500 })
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 10))
+    fleet.registry.workerJoined(next(3))
+    fleet.registry.workerLeft(workerIdOf(2), 'expired')
+    // It may come back.
+    expect(serving(fleet)).toEqual([['1'], ['3']])
+    await fleet.pass(500)
+    expect(serving(fleet)).toEqual([['1']])
+    fleet.registry.workerJoined(next(2, 10))
+    expect(serving(fleet)).toEqual([['1'], ['2', '3']])
+    fleet.registry.workerLeft(workerIdOf(2), 'closed')
+    expect(serving(fleet)).toEqual([['1']])
+  })
+
+  it('the version without a weight has died, and another worker without a weight joins - it has a router of its own', () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 10))
+    const router = fleet.registry.models.find(({ version }) => version === 'sum1')?.router
+    fleet.registry.workerLeft(workerIdOf(1), 'expired')
+    const odd = { ...AGREED, weights: 'w3', checksum: 'sum3' }
+    fleet.registry.workerJoined(cardOf(3, { agreement: odd }))
+    const model = fleet.registry.models.find(({ cards }) => cards[0]?.workerId === '3')
+    expect(model?.version).toBe('sum3')
+    expect(model?.router).not.toBe(router)
+  })
 })
+
+function serving(fleet: RegistryFleet): readonly (readonly string[])[] {
+  return fleet.registry.models.map(({ cards }) => cards.map(({ workerId }) => String(workerId)))
+}

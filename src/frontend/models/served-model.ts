@@ -42,6 +42,8 @@ export class ServedModel {
   readonly isFurther: boolean
   readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
+  /** Of those whose cards have one. */
+  readonly #weights = new Map<WorkerId, number>()
   /** Facts of all cards together that every request needs; null: the cards have changed. */
   #ofCards: FactsOfCards | null = null
   readonly #refused = new Map<WorkerId, RefusedWorker>()
@@ -100,13 +102,14 @@ export class ServedModel {
     const isAlone = !this.hasOthers(card)
     const differences = isAlone ? [] : this.#differences(card)
     if (differences.length > 0) {
-      this.#cards.delete(workerId)
-      this.#ofCards = null
+      this.#dropCard(workerId)
       this.#refused.set(workerId, { card, differences })
       return differences
     }
     this.#refused.delete(workerId)
     this.#cards.set(workerId, card)
+    if (card.weight === undefined) this.#weights.delete(workerId)
+    else this.#weights.set(workerId, card.weight)
     this.#ofCards = null
     this.#facts = { ...modelFactsOf(card), ...(isAlone ? {} : this.#facts) }
     this.forgetting?.cancel()
@@ -116,10 +119,15 @@ export class ServedModel {
   }
 
   leave(workerId: WorkerId): void {
-    this.#cards.delete(workerId)
-    this.#ofCards = null
+    this.#dropCard(workerId)
     this.#refused.delete(workerId)
     this.#byFacts.delete(workerId)
+  }
+
+  #dropCard(workerId: WorkerId): void {
+    this.#cards.delete(workerId)
+    this.#weights.delete(workerId)
+    this.#ofCards = null
   }
 
   /** The label in metrics. For a model with one version it is the name that clients use. */
@@ -273,6 +281,22 @@ export class ServedModel {
   /** Features that all workers have; undefined when no worker states any. */
   get features(): readonly EngineFeature[] | undefined {
     return this.#together.features
+  }
+
+  /** The largest that one of its workers has; undefined when none has any. */
+  get weight(): number | undefined {
+    let largest: number | undefined
+    for (const weight of this.#weights.values()) largest = Math.max(largest ?? 0, weight)
+    return largest
+  }
+
+  /** How many workers serve. */
+  get size(): number {
+    return this.#cards.size
+  }
+
+  get hasRefused(): boolean {
+    return this.#refused.size > 0
   }
 
   /** Some of the generating workers state their features and some do not: these get no request that needs features. */

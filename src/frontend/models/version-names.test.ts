@@ -10,7 +10,7 @@ function start(): ScriptedFrontend {
       ...card({ kvCacheBlockSize: 16, model }, workerIdOf(id)),
       startedAtEpochMs: id,
       agreement: { tokenizer: 't', checksum, ...change },
-      ...(checksum === 'abe0' ? {} : { weight: 100 }),
+      ...(checksum === 'abd0' ? { weight: 100 } : {}),
     })
   join(1, 'abc0', { weights: 'v1' })
   join(2, 'abd0', { weights: 'v2' })
@@ -39,6 +39,16 @@ describe('POST /admin/weights', () => {
 
   it('a refused version, by its name - is served from then on', async () => {
     expect(await weigh(start(), { version: 'v3' })).toEqual([['storyteller', 'abe0']])
+  })
+
+  it('the version that refuses another one - the other one gets no requests by this', async () => {
+    const it_ = start()
+    const told: string[] = []
+    expect(await weigh(it_, { version: 'v1' })).toEqual([['storyteller', 'abc0']])
+    const { weights } = (await it_.get('/admin/weights')).json
+    for (const { version, weight } of weights) told.push(`${version} ${weight}`)
+    expect(told.toSorted()).toEqual(['9990 100', 'abc0 7', 'abd0 100', 'abe0 0'])
+    expect(await weigh(it_, { version: 'v3' })).toContainEqual(['storyteller', 'abe0'])
   })
 
   it.each([
