@@ -117,6 +117,10 @@ function warningsOf(model: ServedModel): readonly string[] {
     ...model.unreachable.flatMap(({ card, fault }) =>
       fault === null ? [] : [`worker ${card.workerId} cannot be reached: ${fault.message}`],
     ),
+    ...model.hiddenAdapters.map(
+      ({ workerId, name }) =>
+        `adapter ${name} of worker ${workerId} gets no requests because ${model.name} itself has this name`,
+    ),
     ...model.refused.map(
       ({ card, differences }) =>
         `worker ${card.workerId} gets no requests because it differs from the others of ${model.name}: ${describeDifferences(differences)}`,

@@ -131,7 +131,7 @@ function runForward(
   record.preprocessed(tokenIds.length)
   record.reserve(tokenIds.length, () => body.outputTokens())
   const { path, query, method } = http
-  const atEngine = nameAtEngine(model, body.model)
+  const atEngine = nameAtEngine(model, body.model, hints.loraName)
   const changes = { model: atEngine, salt: saltAtEngine(record.caller, model, hints) }
   return new ForwardRun({
     service: model.router.service,
@@ -235,15 +235,16 @@ function saltAtEngine(
  * The engines' own name of the model when it differs from the client's; undefined: the body contains it
  * already.
  */
-function nameAtEngine(model: ServedModel, asked: string | undefined): string | undefined {
+function nameAtEngine(
+  model: ServedModel,
+  asked: string | undefined,
+  loraName: string | undefined,
+): string | undefined {
   const [card] = model.cards
-  if (card === undefined || asked === undefined) return undefined
+  if (card === undefined || asked === undefined || loraName !== undefined) return undefined
   const { engine } = card
-  const isKnown =
-    engine.model === asked ||
-    engine.modelAliases?.includes(asked) === true ||
-    engine.loraAdapters?.includes(asked) === true
-  return isKnown ? undefined : engine.model
+  const isAlias = asked !== model.name && engine.modelAliases?.includes(asked) === true
+  return engine.model === asked || isAlias ? undefined : engine.model
 }
 
 /** For a request without a model name, the engine's own name is shown. */

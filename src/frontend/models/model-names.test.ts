@@ -112,6 +112,40 @@ describe('further names: aliases and adapters', () => {
     registry.workerLeft(workerIdOf(2), 'expired')
     expect(() => registry.ready('poet').adapterNamed('poet')).toThrow('adapter `poet`')
   })
+
+  it.each([
+    ["the model's own name", 'storyteller', {}],
+    ['an alias of the model', 'poet', { modelAliases: ['poet'] }],
+  ])(
+    "an adapter with %s - does not get the model's requests, and is reported",
+    async (_, name, engine) => {
+      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+      const { registry, scripted } = fleet
+      registry.workerJoined(worker(1, engine))
+      registry.workerJoined(worker(2, { ...engine, loraAdapters: [name] }))
+      expect((await scripted.chat({ model: name })).status).toBe(200)
+      expect(scripted.requests.map(({ routing }) => routing.loraName)).toEqual([undefined])
+      expect((await fleet.health()).warnings.join()).toContain(
+        `adapter ${name} of worker 2 gets no requests`,
+      )
+      registry.workerLeft(workerIdOf(2), 'closed')
+      expect((await scripted.chat({ model: name })).status).toBe(200)
+      await fleet.pass(2 * FORGET_MS)
+      expect((await scripted.chat({ model: name })).status).toBe(200)
+      expect((await fleet.health()).warnings.join()).not.toContain('adapter')
+    },
+  )
+
+  it('an alias with the name of an adapter that was forgotten - is the model', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+    const { registry, scripted } = fleet
+    registry.workerJoined(worker(1, { loraAdapters: ['poet'] }))
+    registry.workerJoined(worker(2))
+    registry.workerLeft(workerIdOf(1), 'closed')
+    await fleet.pass(FORGET_MS)
+    registry.workerJoined(worker(3, { modelAliases: ['poet'] }))
+    expect((await scripted.chat({ model: 'poet' })).status).toBe(200)
+  })
 })
 
 describe('embeddings', () => {

@@ -311,16 +311,35 @@ export class ServedModel {
   }
 
   /**
-   * The adapter that a client requests with this model name; undefined for the model's own names. Throws 503.
+   * The adapter that a client requests with this model name; undefined for the model's own name and its aliases, also
+   * if an adapter has the same name. Throws 503.
    */
   adapterNamed(name: string | undefined): string | undefined {
-    if (name === undefined || !this.#adapters.has(name)) return undefined
+    if (name === undefined || !this.#adapters.has(name) || this.#isNameOfModel(name)) {
+      return undefined
+    }
     const isThere = this.reachable.some(
       ({ engine }) => engine.loraAdapters?.includes(name) === true,
     )
     if (isThere) return name
     const text = `No worker has the adapter \`${name}\` now. Please retry shortly.`
     throw new BatonError('backend.worker_unavailable', text, { data: { model: name } })
+  }
+
+  #isNameOfModel(name: string): boolean {
+    return (
+      name === this.name ||
+      this.cards.some(({ engine }) => engine.modelAliases?.includes(name) === true)
+    )
+  }
+
+  /** Adapters that nobody can request, because the model itself has the name. */
+  get hiddenAdapters(): readonly { readonly workerId: WorkerId; readonly name: string }[] {
+    const own = new Set(this.cards.flatMap(({ engine }) => engine.modelAliases ?? []))
+    own.add(this.name)
+    return this.cards.flatMap(({ workerId, engine: { loraAdapters = [] } }) =>
+      loraAdapters.filter((name) => own.has(name)).map((name) => ({ workerId, name })),
+    )
   }
 
   /** True when one of its workers has this alias or adapter. */

@@ -84,7 +84,12 @@ export class ForwardEngine implements Engine {
     await this.#target.slots?.open()
     const list = await askJson(client, '/v1/models', { deadlineMs: ASK_MS })
     const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
-    const [model, ...others] = entries.map(({ id }) => String(id))
+    // vLLM lists LoRA adapters with the model that they belong to.
+    const isAdapter = (entry: (typeof entries)[number]): boolean =>
+      typeof entry['parent'] === 'string'
+    const idsOf = (some: typeof entries): string[] => some.map(({ id }) => String(id))
+    const [model, ...others] = idsOf(entries.filter((entry) => !isAdapter(entry)))
+    const adapters = idsOf(entries.filter(isAdapter))
     const name = model ?? servedModelName
     if (name === undefined) {
       throw new BatonError(
@@ -118,6 +123,7 @@ export class ForwardEngine implements Engine {
       model: name,
       ...(servedModelName === undefined ? {} : { servedModelName }),
       ...(others.length === 0 ? {} : { modelAliases: others }),
+      ...(adapters.length === 0 ? {} : { loraAdapters: adapters }),
       ...(typeof contextLength === 'number' ? { contextLength } : {}),
       ...(maxNumSeqs === undefined ? {} : { maxNumSeqs }),
       ...(ranks === undefined ? {} : { dataParallelSize: ranks }),

@@ -1,0 +1,64 @@
+/** Forward mode in front of servers with LoRA adapters: the model name that a server gets. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { fakeServer, jsonResponse } from '../upstream/transcripts.ts'
+import type { FakeServer } from '../upstream/transcripts.ts'
+import { ask, startGateway } from './gateway-kit.ts'
+import type { Gateway } from './gateway-kit.ts'
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end.close()
+})
+
+const CHAT = '/v1/chat/completions'
+
+async function vllm(adapters: readonly string[]): Promise<FakeServer> {
+  const base = { id: 'm', owned_by: 'vllm' }
+  const data = [base, ...adapters.map((id) => ({ id, owned_by: 'vllm', parent: 'm' }))]
+  const about: Readonly<Record<string, unknown>> = { '/health': {}, '/v1/models': { data } }
+  const fake = await fakeServer(({ method, path }) => {
+    if (path === '/metrics') return 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
+    if (method === 'GET') return jsonResponse(path in about ? 200 : 404, about[path] ?? {})
+    return path === CHAT
+      ? jsonResponse(200, { choices: [{ message: { content: 'hi' } }] })
+      : jsonResponse(404, {})
+  })
+  open.push(fake)
+  return fake
+}
+
+async function gatewayOf(
+  servers: readonly FakeServer[],
+  flags: Readonly<Record<string, unknown>> = {},
+): Promise<Gateway> {
+  const upstream = servers.map(({ url }) => `vllm+${url}`).join(',')
+  const gateway = await startGateway([], { upstream, ...flags })
+  open.push(gateway)
+  return gateway
+}
+
+const modelsAskedOf = ({ seen }: FakeServer): unknown[] =>
+  seen.filter(({ path }) => path === CHAT).map(({ body }) => JSON.parse(body).model)
+
+describe('adapters in forward mode', () => {
+  it('an adapter that only one of the servers has - is requested there by its name', async () => {
+    for (const at of [0, 1]) {
+      const servers = [await vllm(at === 0 ? ['poet'] : []), await vllm(at === 1 ? ['poet'] : [])]
+      const gateway = await gatewayOf(servers)
+      for (let i = 0; i < 4; i++) {
+        expect((await ask(gateway.port, CHAT, '{"model":"poet"}')).status).toBe(200)
+      }
+      expect(servers.flatMap(modelsAskedOf)).toEqual(Array.from({ length: 4 }, () => 'poet'))
+      expect(modelsAskedOf(servers[at] as FakeServer)).toHaveLength(4)
+    }
+  })
+
+  it("an adapter with the model's name at the gateway - the model is requested by its name at the server", async () => {
+    const servers = [await vllm([]), await vllm(['mine'])]
+    const gateway = await gatewayOf(servers, { servedModelName: 'mine' })
+    for (let i = 0; i < 4; i++) {
+      expect((await ask(gateway.port, CHAT, '{"model":"mine"}')).status).toBe(200)
+    }
+    expect(servers.flatMap(modelsAskedOf)).toEqual(Array.from({ length: 4 }, () => 'm'))
+  })
+})
