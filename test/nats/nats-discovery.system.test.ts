@@ -314,6 +314,72 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
     expect(left(record)).toEqual(['left 1 closed'])
   })
 
+  it('the bucket is deleted - it is made again, all workers are in it, and no worker leaves', async () => {
+    const { url, port } = await startServer()
+    const said: string[] = []
+    await discoveryAt(url).register(sampleCard(1), {
+      renewalFailed: ({ message }) => said.push(message),
+      restored: (why) => said.push(why),
+    })
+    const record = new DiscoveryRecord()
+    await discoveryAt(url).watch(record)
+    await deleteBucket(port)
+    await record.until('back')
+    await until('the worker has registered again', () => said.at(-1)?.includes('again') === true)
+    const reason = 'the bucket baton_workers of NATS was deleted'
+    expect(said[0]).toContain(reason)
+    expect(record.told.filter((line) => line.startsWith(`away ${reason}`))).toHaveLength(1)
+    const late = new DiscoveryRecord()
+    await discoveryAt(url).watch(late)
+    await late.until('joined 1')
+    expect(left(record)).toEqual([])
+  })
+
+  it('the bucket is deleted, and a worker changes its card or another one joins - at once in a new bucket', async () => {
+    const { url, port } = await startServer()
+    // Its periodic question whether the bucket is there would come much later.
+    const worker = discoveryAt(url, { ttlMs: 600_000 })
+    const registration = await worker.register(sampleCard(1))
+    await deleteBucket(port)
+    await registration.update(sampleCard(1, { port: 2 }))
+    await deleteBucket(port)
+    await worker.register(sampleCard(2))
+    const record = new DiscoveryRecord()
+    await discoveryAt(url).watch(record)
+    await record.until('joined 2')
+  })
+
+  it('the bucket is deleted and made again by another process - changes arrive', async () => {
+    const { url, port } = await startServer()
+    const first = await discoveryAt(url).register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(url).watch(record)
+    for (let change = 0; change < 20; change++) await first.update(sampleCard(1, { port: 100 }))
+    await deleteBucket(port)
+    await discoveryAt(url).register(sampleCard(2))
+    await record.until('joined 2')
+    await first.update(sampleCard(1, { port: 2 }))
+    await until('the change arrives', () => record.cards.get('1')?.port === 2)
+    expect(left(record)).toEqual([])
+  })
+
+  it('a watch of the server is lost - changes arrive, and nobody who is dead returns', async () => {
+    const { url, port } = await startServer()
+    const registration = await discoveryAt(url).register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(url).watch(record)
+    const sever = await registerElsewhere(port, 9)
+    await record.until('joined 9')
+    sever()
+    await record.until('left 9 expired')
+    for (let turn = 2; turn < 5; turn++) {
+      await deleteWatches(port)
+      await registration.update(sampleCard(1, { port: turn }))
+      await until('the change arrives', () => record.cards.get('1')?.port === turn)
+    }
+    expect(record.told.filter((line) => line.includes('9'))).toEqual(['joined 9', 'left 9 expired'])
+  })
+
   it('another stream has the name of the bucket - an error at once that names it', async () => {
     const { url, port } = await startServer()
     const connection = await connect({ servers: `127.0.0.1:${port}` })
@@ -415,6 +481,24 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - logins that are refused'
     await record.until('left 1 closed')
   })
 })
+
+async function deleteBucket(port: number): Promise<void> {
+  const connection = await connect({ servers: `127.0.0.1:${port}` })
+  await connection.request('$JS.API.STREAM.DELETE.KV_baton_workers')
+  await connection.close()
+}
+
+/** As when the server of a cluster that has them dies. */
+async function deleteWatches(port: number): Promise<void> {
+  const connection = await connect({ servers: `127.0.0.1:${port}` })
+  const stream = 'KV_baton_workers'
+  const answer = await connection.request(`$JS.API.CONSUMER.NAMES.${stream}`)
+  const { consumers } = answer.json<{ consumers: readonly string[] }>()
+  for (const name of consumers) {
+    await connection.request(`$JS.API.CONSUMER.DELETE.${stream}.${name}`)
+  }
+  await connection.close()
+}
 
 /**
  * Another worker becomes silent and expires: one time to live has passed, as the watch of that record measures it.

@@ -36,6 +36,7 @@ export interface NatsDiscoveryOptions {
 /** The bucket deletes a card that is not written again after this many times to live. */
 const BUCKET_TTLS = 10
 const BEATS_PER_CARD = 10
+const READ_AGAIN_TTLS = 5
 const REGISTER_MS = 120_000
 const REGISTER_AGAIN_MS = 500
 /** The client library's names of errors that say that no server answered; also a restarted one without its bucket. */
@@ -76,6 +77,7 @@ export class NatsDiscovery implements Discovery {
       // renewed is deleted, and watchers are not told about that deletion.
       bucketOptions: { storage: 'memory', ttl: this.#lease.ttlMs * BUCKET_TTLS },
       pingMs: this.#lease.renewMs,
+      askMs: this.#lease.ttlMs,
     })
   }
 
@@ -92,6 +94,7 @@ export class NatsDiscovery implements Discovery {
       } catch (thrown) {
         const error = BatonError.from(thrown, 'discovery.unavailable')
         if (!isSilence(error) || this.#closed || performance.now() > endMs) throw error
+        await this.#session.askForBucket()
         await new Promise((resolve) => setTimeout(resolve, REGISTER_AGAIN_MS))
       }
     }
@@ -128,7 +131,8 @@ export class NatsDiscovery implements Discovery {
     if (isAway) observer.discoveryBack?.()
     const { ttlMs, pollMs } = this.#lease
     const [session, prefix, place] = [this.#session, this.#prefix, this.#place]
-    const watch = new NatsWatch({ session, prefix, place, ttlMs, pollMs }, observer)
+    const readAgainMs = ttlMs * READ_AGAIN_TTLS
+    const watch = new NatsWatch({ session, prefix, place, ttlMs, pollMs, readAgainMs }, observer)
     this.#watches.add(watch)
     await watch.open()
     return watch

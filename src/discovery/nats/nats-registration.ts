@@ -204,6 +204,7 @@ export class NatsRegistration implements Registration {
         return
       } catch (thrown) {
         if (thrown instanceof BatonError && thrown.code === 'request.conflict') throw thrown
+        if (isUnanswered(thrown)) await this.#options.session.askForBucket()
         if (isWithoutLeader(thrown) && performance.now() < endMs) {
           await pause(RETRY_MS)
           continue
@@ -222,9 +223,13 @@ export class NatsRegistration implements Registration {
   }
 }
 
-/** The client library reports a bucket without a leader like a server without JetStream. */
+/** The client library reports a bucket without a leader, and none at all, like a server without JetStream. */
+function isUnanswered(thrown: unknown): boolean {
+  return /jetstream is not enabled|no responders/i.test(messageOf(thrown))
+}
+
 function isWithoutLeader(thrown: unknown): boolean {
-  return /jetstream is not enabled|no responders|timeout/i.test(messageOf(thrown))
+  return isUnanswered(thrown) || /timeout/i.test(messageOf(thrown))
 }
 
 function pause(delayMs: number): Promise<void> {

@@ -7,6 +7,9 @@
  * told `connected` when messages can be sent again, `up` (each time with a bucket that may be empty) and `away`. In a
  * cluster that elects a new leader of the bucket, seconds can pass between `connected` and `up`. The client library is
  * loaded with the first session.
+ *
+ * The bucket may also be deleted while everybody is connected, of which the server tells nobody. A session with `askMs`
+ * asks for it, so that the bucket is made again, and so that its users notice when another process has done that.
  */
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
@@ -32,6 +35,8 @@ interface NatsSessionOptions {
   /** Used when the bucket is created. */
   readonly bucketOptions: Partial<KvOptions>
   readonly pingMs: number
+  /** How often it asks whether its bucket is still there. Absent: never. */
+  readonly askMs?: number
 }
 
 const CONNECT_MS = 3_000
@@ -53,6 +58,10 @@ export class NatsSession {
   #opening: Promise<void> | null = null
   #connection: NatsConnection | null = null
   #bucket: KV | null = null
+  /** When the server made the bucket; another one with its name was made at another time. */
+  #madeAt: string | null = null
+  #asking: Promise<void> | null = null
+  #askAgain: NodeJS.Timeout | null = null
   #awaySince: string | null = 'not connected yet'
   #isConnected = false
   #closed = false
@@ -126,9 +135,33 @@ export class NatsSession {
     await this.connection.request(subject, asked, { timeout: REQUEST_MS })
   }
 
+  /** Resolves when it is known whether the bucket is still the same; otherwise it is made, and the users are told. */
+  askForBucket(): Promise<void> {
+    this.#asking ??= this.#askForBucket().finally(() => (this.#asking = null))
+    return this.#asking
+  }
+
+  async #askForBucket(): Promise<void> {
+    const bucket = this.#bucket
+    if (bucket === null || !this.isUp) return
+    let why = `the bucket ${this.#bucketName} of NATS was deleted`
+    try {
+      const madeAt = await madeAtOf(bucket)
+      if (madeAt === this.#madeAt) return
+      why += ' and made again'
+    } catch (thrown) {
+      // Everything else says nothing about the bucket: a lost answer, a cluster that elects its leader.
+      if (!isMissing(thrown)) return
+    }
+    if (bucket !== this.#bucket || !this.isUp) return
+    this.#away(why)
+    await this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#users.clear()
+    if (this.#askAgain !== null) clearInterval(this.#askAgain)
     // A running attempt to connect is not awaited; it closes its connection itself.
     this.#endOpening(unavailable('the connection was closed'))
     const connection = this.#connection
@@ -237,13 +270,13 @@ export class NatsSession {
     while (!this.#closed && this.#connection !== null) {
       try {
         const options = { history: 1, timeout: REQUEST_MS, ...bucketOptions }
-        this.#bucket = await makeBucket(
-          new Kvm(this.#connection),
-          this.#connection,
-          bucket,
-          options,
-        )
+        const made = await makeBucket(new Kvm(this.#connection), this.#connection, bucket, options)
+        const madeAt = await madeAtOf(made)
+        if (this.#closed) return
+        this.#bucket = made
+        this.#madeAt = madeAt
         this.#awaySince = null
+        this.#askRegularly()
         for (const user of this.#users.keys()) {
           this.#users.set(user, null)
           user.up()
@@ -255,6 +288,13 @@ export class NatsSession {
         await pause(RETRY_MS)
       }
     }
+  }
+
+  #askRegularly(): void {
+    const { askMs } = this.#options
+    if (askMs === undefined || this.#askAgain !== null) return
+    this.#askAgain = setInterval(() => void this.askForBucket(), askMs)
+    this.#askAgain.unref()
   }
 
   get #bucketName(): string {
@@ -299,6 +339,15 @@ async function makeBucket(
     .request(`$JS.API.STREAM.UPDATE.KV_${bucket}`, config, { timeout: REQUEST_MS })
     .catch(() => undefined)
   return made
+}
+
+async function madeAtOf(bucket: KV): Promise<string> {
+  const { streamInfo } = await bucket.status()
+  return streamInfo.created
+}
+
+function isMissing(thrown: unknown): boolean {
+  return thrown instanceof Error && thrown.name === 'StreamNotFoundError'
 }
 
 /** Another stream may have the name of the bucket; it would accept no card. */

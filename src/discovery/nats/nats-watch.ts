@@ -1,9 +1,10 @@
 /**
  * Follows the bucket of cards and the heartbeats of workers.
  *
- * After each (re)connect it starts one watch and reads one snapshot. An entry that is missing in the snapshot has
- * not left: a restarted server has an empty bucket until its workers have written again. Only a deletion, a dead
- * process or missing heartbeats end an entry. While NATS is unavailable no worker expires; afterwards all get time
+ * After each (re)connect, and from time to time, it starts one watch and reads one snapshot. An entry that is missing in
+ * the snapshot has not left: a restarted server has an empty bucket until its workers have written again. An entry that
+ * has not changed says nothing new: its worker may have expired. Only a deletion, a dead process or missing heartbeats
+ * end an entry. While NATS is unavailable no worker expires; afterwards all get time
  * to reconnect and a full time to live.
  */
 import type { KvWatchEntry } from '@nats-io/kv'
@@ -25,11 +26,13 @@ interface NatsWatchOptions {
   readonly place: string
   readonly ttlMs: number
   readonly pollMs: number
+  /** The server may lose a watch without a message: a cluster, when the server that has it dies. */
+  readonly readAgainMs: number
 }
 
 interface Entry {
   readonly file: CardFile
-  /** Valid within one connection; a new bucket starts at 1. */
+  /** Valid within one bucket; a new one starts at 1. */
   readonly revision: number
 }
 
@@ -47,6 +50,8 @@ export class NatsWatch implements DiscoveryWatch {
   readonly #renewals: Renewals
   readonly #entries = new Map<WorkerId, Entry>()
   readonly #askedAtMs = new Map<WorkerId, number>()
+  /** The newest known revision of each entry of the bucket, also of one that has ended. */
+  #known = new Map<WorkerId, number>()
   #following: QueuedIterator<KvWatchEntry> | null = null
   #heard: Subscription | null = null
   /** Why heartbeats cannot be heard; null: they can. */
@@ -54,6 +59,7 @@ export class NatsWatch implements DiscoveryWatch {
   /** Reported refusals; a login has few different ones. */
   readonly #refused = new Set<string>()
   #poll: NodeJS.Timeout | null = null
+  #readAgain: NodeJS.Timeout | null = null
   #release: () => void = () => undefined
   #beats = 0
   #generation = 0
@@ -75,7 +81,7 @@ export class NatsWatch implements DiscoveryWatch {
 
   /** Rejects with `config.invalid` when this login may not hear heartbeats: every worker would seem dead. */
   async open(): Promise<void> {
-    const { session, pollMs } = this.#options
+    const { session, pollMs, readAgainMs } = this.#options
     this.#hear()
     this.#release = session.use({
       up: () => this.#onUp(),
@@ -88,6 +94,8 @@ export class NatsWatch implements DiscoveryWatch {
     await this.#followPatiently()
     this.#poll = setInterval(() => void this.#look(), pollMs)
     this.#poll.unref()
+    this.#readAgain = setInterval(() => void this.#followWhileUp(), readAgainMs)
+    this.#readAgain.unref()
   }
 
   /** Retries when the server is lost during the first snapshot. */
@@ -110,6 +118,7 @@ export class NatsWatch implements DiscoveryWatch {
     if (this.#heard?.isClosed() === false) this.#heard.unsubscribe()
     this.#following?.stop()
     if (this.#poll !== null) clearInterval(this.#poll)
+    if (this.#readAgain !== null) clearInterval(this.#readAgain)
   }
 
   #onAway(why: string): void {
@@ -145,6 +154,8 @@ export class NatsWatch implements DiscoveryWatch {
   #onUp(): void {
     if (this.#closed) return
     if (this.#heard?.isClosed() === true) this.#hear()
+    // The bucket may be another one.
+    this.#known = new Map()
     this.#renewals.grant(performance.now() + RETURN_MS)
     if (this.#away !== null) this.#observer.discoveryBack?.()
     this.#away = null
@@ -174,18 +185,27 @@ export class NatsWatch implements DiscoveryWatch {
       return
     }
     this.#following = changes
-    const known = new Map<WorkerId, number>()
     const take = (entry: KvWatchEntry): void => {
-      if (generation === this.#generation && !this.#closed) this.#take(entry, known)
+      if (generation === this.#generation && !this.#closed) this.#take(entry)
     }
-    for (const entry of oldestFirst(await bucketContent(bucket))) take(entry)
+    const content = await bucketContent(bucket)
+    if (generation === this.#generation) this.#forgetOthers(content)
+    for (const entry of oldestFirst(content)) take(entry)
     void followTo(changes, take)
   }
 
-  #take(entry: KvWatchEntry, known: Map<WorkerId, number>): void {
+  /** The revisions of entries that are no more in the bucket. */
+  #forgetOthers(content: readonly KvWatchEntry[]): void {
+    const there = new Set(content.map(({ key }) => key))
+    for (const workerId of this.#known.keys()) {
+      if (!there.has(workerId)) this.#known.delete(workerId)
+    }
+  }
+
+  #take(entry: KvWatchEntry): void {
     const workerId = parseWorkerId(entry.key)
-    if (workerId === null || (known.get(workerId) ?? 0) >= entry.revision) return
-    known.set(workerId, entry.revision)
+    if (workerId === null || (this.#known.get(workerId) ?? 0) >= entry.revision) return
+    this.#known.set(workerId, entry.revision)
     if (entry.operation !== 'PUT') {
       this.#drop(workerId, 'closed')
       return
