@@ -74,15 +74,33 @@ describe('Worker - an engine that is temporarily unavailable', () => {
   it('an engine that changes its mind again and again - discovery is told the newest state only', async () => {
     const scene = new Scene()
     await scene.start()
-    const before = scene.calls.length
-    for (let n = 0; n < 1000; n++)
-      scene.observer?.unavailable?.(n % 2 === 0 ? new BatonError('backend.unknown', `${n}`) : null)
-    await scene.clock.settle()
-    expect(scene.worker.health().ready).toBe(true)
-    expect(scene.calls.slice(before).length).toBeLessThan(5)
-    scene.observer?.unavailable?.(new BatonError('backend.unknown', 'away'))
-    await scene.clock.settle()
-    expect(scene.calls.at(-1)).toBe('unregister')
+    const away = (isAway: boolean): void =>
+      scene.observer?.unavailable?.(isAway ? new BatonError('backend.unknown', 'away') : null)
+    // The last change is once the state in which the worker is, and once the other one.
+    for (const changes of [1_000, 1_001, 1_000, 1_001]) {
+      const before = scene.calls.length
+      const wasAway = scene.worker.health().ready === false
+      for (let n = 0; n < changes; n++) away(n % 2 === 0 ? !wasAway : wasAway)
+      await scene.clock.settle()
+      const isAway = changes % 2 === 0 ? wasAway : !wasAway
+      expect(scene.worker.status().isRegistered).toBe(!isAway)
+      expect(scene.worker.health().ready).toBe(!isAway)
+      expect(scene.calls.slice(before).length).toBeLessThan(5)
+    }
+  })
+
+  it('an engine that changes while discovery is being told - discovery is told the newest state', async () => {
+    for (const turns of [1, 2, 3, 5, 8]) {
+      const scene = new Scene()
+      await scene.start()
+      scene.observer?.unavailable?.(new BatonError('backend.unknown', 'away'))
+      // The entry is being removed.
+      for (let turn = 0; turn < turns; turn++) await Promise.resolve()
+      scene.observer?.unavailable?.(null)
+      await scene.clock.settle()
+      expect(scene.worker.status().isRegistered).toBe(true)
+      expect(scene.worker.health().ready).toBe(true)
+    }
   })
 
   it('a discovery that fails when the engine returns - is told again until it succeeds, and reported once', async () => {
