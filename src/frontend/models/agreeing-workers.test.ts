@@ -124,6 +124,65 @@ describe('ModelRegistry - which workers serve when not all agree', () => {
     expect(serving(startedNow([canary, good(2), good(3)]))).toEqual([1, 2, 3])
     expect(serving(startedNow([good(2), good(3), canary]))).toEqual([1, 2, 3])
   })
+
+  describe('workers to which no connection can be made, and one that differs from them', () => {
+    const strangers = new BatonError('transport.protocol', 'the shared secret differs')
+    const start = (): RegistryFleet =>
+      new RegistryFleet({ modelForgetMs: FORGET_MS, reportsLinks: true })
+
+    it('a frontend starts - the one serves as soon as the others could not be reached', async () => {
+      const fleet = start()
+      fleet.registry.firstPicture.look()
+      for (const card of [good(1), odd(2), odd(3)]) fleet.registry.workerJoined(card)
+      fleet.registry.fleetFound()
+      expect(serving(fleet)).toEqual([2, 3])
+      fleet.registry.workerUnreachable(workerIdOf(2), strangers)
+      fleet.registry.workerUnreachable(workerIdOf(3), strangers)
+      expect(serving(fleet)).toEqual([1])
+      fleet.registry.workerReachable(workerIdOf(1))
+      expect((await fleet.scripted.chat()).status).toBe(200)
+    })
+
+    it('the one is restarted - it serves again at once', async () => {
+      const fleet = start()
+      fleet.registry.workerJoined(good(1))
+      fleet.registry.workerReachable(workerIdOf(1))
+      for (const id of [2, 3]) {
+        fleet.registry.workerJoined(odd(id))
+        fleet.registry.workerUnreachable(workerIdOf(id), strangers)
+      }
+      fleet.registry.workerLeft(workerIdOf(1), 'closed')
+      fleet.registry.workerJoined(good(4))
+      expect(serving(fleet)).toEqual([4])
+      fleet.registry.workerReachable(workerIdOf(4))
+      expect((await fleet.scripted.chat()).status).toBe(200)
+    })
+
+    it('the others were connected and are lost - they may come back, as long as the time is not over', async () => {
+      const fleet = start()
+      for (const card of [odd(2), odd(3), good(4)]) fleet.registry.workerJoined(card)
+      for (const id of [2, 3]) fleet.registry.workerReachable(workerIdOf(id))
+      for (const id of [2, 3]) fleet.registry.workerUnreachable(workerIdOf(id), strangers)
+      await fleet.pass(FORGET_MS - 1)
+      expect(serving(fleet)).toEqual([2, 3])
+      await fleet.pass(1)
+      expect(serving(fleet)).toEqual([4])
+    })
+  })
+
+  it('workers that were refused until all were listed - the frontend is not ready before it knows them', () => {
+    const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS, reportsLinks: true })
+    const { firstPicture } = fleet.registry
+    firstPicture.look()
+    for (const card of [odd(1), good(2), good(3)]) fleet.registry.workerJoined(card)
+    fleet.registry.fleetFound()
+    expect(serving(fleet)).toEqual([2, 3])
+    expect(firstPicture.isComplete).toBe(false)
+    firstPicture.settled(workerIdOf(2))
+    expect(firstPicture.isComplete).toBe(false)
+    firstPicture.settled(workerIdOf(3))
+    expect(firstPicture.isComplete).toBe(true)
+  })
 })
 
 /** States some facts at random, of two values each. */

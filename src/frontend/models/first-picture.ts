@@ -42,6 +42,12 @@ export class FirstPicture {
     this.#completeIfAll()
   }
 
+  /** The worker gets no requests. It may get some, and is awaited then, when all workers are known. */
+  refused(workerId: WorkerId): void {
+    if (this.#state === 'looking') this.#settled.delete(workerId)
+    else this.settled(workerId)
+  }
+
   /** Discovery has not listed all workers yet. */
   get isLooking(): boolean {
     return this.#state === 'looking'

@@ -126,6 +126,7 @@ export class ModelRegistry implements FleetObserver {
     const model = this.#ofWorker.get(workerId)
     const card = model?.cardOf(workerId)
     if (model === undefined || card === undefined) return
+    model.connected()
     model.router.fleet.workerJoined(card)
     this.#observer({ kind: 'workerConnected', workerId, model: model.name })
   }
@@ -318,7 +319,7 @@ export class ModelRegistry implements FleetObserver {
     if (differences.length > 0) {
       this.#names.release(workerId)
       model.router.fleet.workerLeft(workerId, 'differs from the workers that serve')
-      this.firstPicture.settled(workerId)
+      this.firstPicture.refused(workerId)
       this.#tellRefused(workerId)
       return
     }
@@ -353,7 +354,8 @@ export class ModelRegistry implements FleetObserver {
 
   /**
    * Takes workers in that should serve, at once if a worker has left for good. Workers that serve give way only after
-   * a time, in which those that died may come back; at once while this process is starting and serves nobody.
+   * a time, in which those that died may come back; at once while this process is starting and serves nobody, or if
+   * none of them could ever be reached.
    */
   #reconsider(model: ServedModel, isFinal = false): void {
     if (this.firstPicture.isLooking || this.#leaving.has(model)) return
@@ -361,7 +363,11 @@ export class ModelRegistry implements FleetObserver {
     if (choice === null) {
       model.switching?.cancel()
       model.switching = null
-    } else if (!this.firstPicture.isComplete || (isFinal && !choice.isOther)) {
+    } else if (
+      !this.firstPicture.isComplete ||
+      (isFinal && !choice.isOther) ||
+      model.isOutOfReach
+    ) {
       this.#switch(model)
     } else {
       const { clock, modelForgetMs } = this.#options

@@ -49,6 +49,8 @@ export class ServedModel {
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Serving and refused ones. */
   readonly #byFacts = new WorkersByFacts()
+  /** A connection to one of its workers existed. */
+  #wasConnected = false
   /** Runs while the model has no worker, or while it leaves (`leaving-models.ts`). */
   forgetting: Timer | null = null
   /** Runs while other workers should serve. */
@@ -111,6 +113,7 @@ export class ServedModel {
     if (card.weight === undefined) this.#weights.delete(workerId)
     else this.#weights.set(workerId, card.weight)
     this.#ofCards = null
+    if (this.#links.isUp(workerId)) this.#wasConnected = true
     this.#facts = { ...modelFactsOf(card), ...(isAlone ? {} : this.#facts) }
     this.forgetting?.cancel()
     this.forgetting = null
@@ -218,6 +221,15 @@ export class ServedModel {
 
   refusedOf(workerId: WorkerId): RefusedWorker | undefined {
     return this.#refused.get(workerId)
+  }
+
+  connected(): void {
+    this.#wasConnected = true
+  }
+
+  /** No connection could be made to any of its workers, so there is nothing that could come back. */
+  get isOutOfReach(): boolean {
+    return !this.#wasConnected && this.unreachable.every(({ fault }) => fault !== null)
   }
 
   /** Workers that requests can be sent to now. */
