@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { AGREED, cardOf, RegistryFleet } from '../../../test/frontend/registry-fleet.ts'
-import { BatonError, workerIdOf } from '../../base/index.ts'
+import { BatonError, seededRandom, workerIdOf } from '../../base/index.ts'
 import type { EngineConfig, WorkerCard } from '../../request/index.ts'
 
 const FORGET_MS = 5_000
@@ -85,6 +85,92 @@ describe('further names: aliases and adapters', () => {
     await fleet.pass(FORGET_MS)
     expect(registry.ready('fast').name).toBe('b')
     expect((await fleet.health()).warnings.join()).not.toContain('fast')
+  })
+
+  describe('two models with one alias, at frontends that started at different times', () => {
+    const bot = (id: number, model: string): WorkerCard =>
+      worker(id, { model, modelAliases: ['bot'] })
+    const startedNow = (cards: readonly WorkerCard[], reportsLinks = false): RegistryFleet => {
+      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS, reportsLinks })
+      fleet.registry.firstPicture.look()
+      for (const card of cards) fleet.registry.workerJoined(card)
+      fleet.registry.fleetFound()
+      return fleet
+    }
+    const ownerAt = ({ registry }: RegistryFleet): string | undefined => registry.find('bot')?.name
+
+    it('the one with more workers has it, of two with equally many the one with the oldest', () => {
+      for (const [cards, owner] of [
+        [[bot(1, 'x'), bot(2, 'y')], 'x'],
+        [[bot(1, 'x'), bot(2, 'y'), bot(3, 'y')], 'y'],
+        [[bot(3, 'x'), bot(2, 'y'), worker(1, { model: 'x' })], 'y'],
+      ] as const) {
+        expect(ownerAt(startedNow(cards))).toBe(owner)
+        expect(ownerAt(startedNow(cards.toReversed()))).toBe(owner)
+      }
+    })
+
+    it('a frontend that has been there - agrees after the time, in which nothing changes', async () => {
+      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+      const { registry } = fleet
+      for (const card of [bot(1, 'x'), bot(2, 'y'), bot(3, 'x')]) registry.workerJoined(card)
+      registry.workerLeft(workerIdOf(1), 'closed')
+      expect(ownerAt(startedNow([bot(2, 'y'), bot(3, 'x')]))).toBe('y')
+      await fleet.pass(FORGET_MS - 1)
+      expect(ownerAt(fleet)).toBe('x')
+      await fleet.pass(1)
+      expect(ownerAt(fleet)).toBe('y')
+      expect((await fleet.health()).warnings).toContain(
+        'requests for bot go to model y; workers of x also have this name',
+      )
+    })
+
+    it('a model that is larger for a moment - does not get it', async () => {
+      const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+      const { registry } = fleet
+      for (const card of [bot(1, 'x'), bot(2, 'y')]) registry.workerJoined(card)
+      for (let turn = 0; turn < 4; turn++) {
+        registry.workerJoined(bot(3, 'y'))
+        await fleet.pass(FORGET_MS - 1)
+        registry.workerLeft(workerIdOf(3), 'closed')
+      }
+      expect(ownerAt(fleet)).toBe('x')
+    })
+
+    it('workers that cannot be reached - do not count', async () => {
+      const fleet = startedNow([bot(1, 'x'), bot(2, 'y'), bot(3, 'y')], true)
+      const strangers = new BatonError('transport.protocol', 'the shared secret differs')
+      for (const id of [2, 3]) fleet.registry.workerUnreachable(workerIdOf(id), strangers)
+      fleet.registry.workerReachable(workerIdOf(1))
+      expect(ownerAt(fleet)).toBe('x')
+      for (const id of [2, 3]) fleet.registry.workerReachable(workerIdOf(id))
+      fleet.registry.firstPicture.settled(workerIdOf(1))
+      await fleet.pass(FORGET_MS)
+      expect(ownerAt(fleet)).toBe('y')
+    })
+
+    it('workers that join and leave in any order - the same model as at a frontend that starts now', async () => {
+      for (let seed = 0; seed < 60; seed++) {
+        const random = seededRandom(seed)
+        const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
+        const living = new Map<number, WorkerCard>()
+        for (let step = 0; step < 30; step++) {
+          const id = 1 + Math.floor(random.next() * 6)
+          if (living.delete(id)) {
+            fleet.registry.workerLeft(workerIdOf(id), random.next() < 0.5 ? 'closed' : 'expired')
+          } else {
+            const model = ['x', 'y', 'z'][Math.floor(random.next() * 3)] ?? 'x'
+            const card = { ...bot(id, model), startedAtEpochMs: step }
+            living.set(id, card)
+            fleet.registry.workerJoined(card)
+          }
+          if (random.next() < 0.2) await fleet.pass(FORGET_MS / 2)
+        }
+        await fleet.pass(2 * FORGET_MS)
+        const cards = [...living.values()].toSorted(() => random.next() - 0.5)
+        expect(ownerAt(fleet), `seed ${seed}`).toBe(ownerAt(startedNow(cards)))
+      }
+    })
   })
 
   it("a model's own name - precedes the alias of another, and gives it back when it is forgotten", async () => {

@@ -1,23 +1,17 @@
 /**
  * Which model a name stands for: the models' own names, and the further names of their workers (aliases, LoRA adapters).
  *
- * A model's own name precedes a further name, and of several models with one further name the first one has it. A further
- * name that no worker has any more is forgotten after a time, like a model without workers.
+ * A model's own name precedes a further name, and of several models with one further name one has it (`name-claims.ts`).
+ * A further name that no worker has any more is forgotten after a time, like a model without workers.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Clock, Timer, WorkerId } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { noModelYet } from './model-errors.ts'
 import { ModelFamily } from './model-family.ts'
-
-/** A further name as one model has it. */
-interface Claim {
-  readonly family: ModelFamily
-  readonly workers: Set<WorkerId>
-  /** Runs while no worker has the name. */
-  forgetting: Timer | null
-}
+import { NameClaims } from './name-claims.ts'
+import type { NameClaimsOptions } from './name-claims.ts'
 
 /** A name that two models have. */
 export interface NameConflict {
@@ -28,17 +22,15 @@ export interface NameConflict {
 }
 
 export class ModelNames {
-  readonly #clock: Clock
-  readonly #forgetMs: number
+  readonly #options: NameClaimsOptions
   readonly #families = new Map<string, ModelFamily>()
-  /** Claims on further names, the oldest first. */
-  readonly #claims = new Map<string, Claim[]>()
+  /** By further name. */
+  readonly #claims = new Map<string, NameClaims>()
   readonly #ofWorker = new Map<WorkerId, readonly string[]>()
   #toldConflicts: ReadonlySet<string> = new Set()
 
-  constructor(clock: Clock, forgetMs: number) {
-    this.#clock = clock
-    this.#forgetMs = forgetMs
+  constructor(options: NameClaimsOptions) {
+    this.#options = options
   }
 
   /** Iterated for each request, so it is no list. */
@@ -59,7 +51,7 @@ export class ModelNames {
   find(name: string): ModelFamily | undefined {
     const own = this.#families.get(name)
     if (own !== undefined && own.versions.length > 0) return own
-    return this.#claims.get(name)?.[0]?.family ?? own
+    return this.#claims.get(name)?.owner ?? own
   }
 
   /** Every name that a client may use. Own names first. */
@@ -80,39 +72,38 @@ export class ModelNames {
   /** Its further names are forgotten with it. */
   remove(family: ModelFamily): void {
     this.#families.delete(family.name)
-    for (const [name, claims] of this.#claims) {
-      for (const claim of claims) if (claim.family === family) this.#drop(name, claim)
-    }
+    for (const claims of this.#claims.values()) claims.remove(family)
   }
 
   /** The worker serves in this model now, with the further names of its card. Replaces what it had before. */
-  claim({ workerId, engine }: WorkerCard, family: ModelFamily): void {
+  claim(card: WorkerCard, family: ModelFamily): void {
+    const { workerId, engine } = card
     const names = [...servedModelNames(engine).slice(1), ...(engine.loraAdapters ?? [])]
     const before = this.#ofWorker.get(workerId)
     if (names.length > 0) this.#ofWorker.set(workerId, names)
     else this.#ofWorker.delete(workerId)
-    for (const name of names) {
-      const claim = this.#claimOf(name, family)
-      claim.workers.add(workerId)
-      claim.forgetting?.cancel()
-      claim.forgetting = null
-    }
+    for (const name of names) this.#claimsOf(name).add(card, family)
     for (const name of before ?? [])
-      this.#release(name, workerId, names.includes(name) ? family : null)
+      this.#claims.get(name)?.release(workerId, names.includes(name) ? family : null)
   }
 
   /** The worker has left, or serves no requests of this name now. */
   release(workerId: WorkerId): void {
     const names = this.#ofWorker.get(workerId) ?? []
     this.#ofWorker.delete(workerId)
-    for (const name of names) this.#release(name, workerId, null)
+    for (const name of names) this.#claims.get(name)?.release(workerId, null)
+  }
+
+  /** The worker can be reached, or not any more. */
+  reconsider(workerId: WorkerId): void {
+    for (const name of this.#ofWorker.get(workerId) ?? []) this.#claims.get(name)?.reconsider()
   }
 
   conflicts(): readonly NameConflict[] {
     return [...this.#claims].flatMap(([name, claims]) => {
       const owner = this.find(name)?.name ?? ''
-      return claims.flatMap(({ family, workers }) =>
-        family.name === owner || workers.size === 0 ? [] : [{ name, owner, other: family.name }],
+      return claims.claimants.flatMap((family) =>
+        family.name === owner ? [] : [{ name, owner, other: family.name }],
       )
     })
   }
@@ -141,29 +132,11 @@ export class ModelNames {
     )
   }
 
-  #claimOf(name: string, family: ModelFamily): Claim {
-    const claims = this.#claims.get(name) ?? []
-    if (claims.length === 0) this.#claims.set(name, claims)
-    const known = claims.find((claim) => claim.family === family)
+  #claimsOf(name: string): NameClaims {
+    const known = this.#claims.get(name)
     if (known !== undefined) return known
-    const claim: Claim = { family, workers: new Set(), forgetting: null }
-    claims.push(claim)
-    return claim
-  }
-
-  /** `kept`: the model in which the worker still has the name. */
-  #release(name: string, workerId: WorkerId, kept: ModelFamily | null): void {
-    for (const claim of this.#claims.get(name) ?? []) {
-      if (claim.family === kept || !claim.workers.delete(workerId) || claim.workers.size > 0)
-        continue
-      claim.forgetting = this.#clock.after(this.#forgetMs, () => this.#drop(name, claim))
-    }
-  }
-
-  #drop(name: string, claim: Claim): void {
-    claim.forgetting?.cancel()
-    const left = (this.#claims.get(name) ?? []).filter((other) => other !== claim)
-    if (left.length > 0) this.#claims.set(name, left)
-    else this.#claims.delete(name)
+    const claims = new NameClaims(this.#options, () => this.#claims.delete(name))
+    this.#claims.set(name, claims)
+    return claims
   }
 }

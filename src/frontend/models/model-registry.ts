@@ -52,7 +52,12 @@ export class ModelRegistry implements FleetObserver {
     this.#options = options
     this.#links = new WorkerLinks(options.reportsLinks === true)
     this.#observer = options.fleetObserver ?? (() => undefined)
-    this.#names = new ModelNames(options.clock, options.modelForgetMs)
+    this.#names = new ModelNames({
+      clock: options.clock,
+      forgetMs: options.modelForgetMs,
+      isOutOfReach: (workerId) => this.#links.isOutOfReach(workerId),
+      isStarting: () => !this.firstPicture.isComplete,
+    })
     this.#leaving = new LeavingModels({
       clock: options.clock,
       mainOf: (name) => this.#names.own(name)?.main,
@@ -123,6 +128,7 @@ export class ModelRegistry implements FleetObserver {
   workerReachable(workerId: WorkerId, clockOffsetMs = 0): void {
     this.#links.up(workerId, clockOffsetMs)
     this.#leaving.workerReachable(workerId)
+    this.#names.reconsider(workerId)
     const model = this.#ofWorker.get(workerId)
     const card = model?.cardOf(workerId)
     if (model === undefined || card === undefined) return
@@ -135,6 +141,7 @@ export class ModelRegistry implements FleetObserver {
   workerUnreachable(workerId: WorkerId, fault: BatonError): void {
     const model = this.#ofWorker.get(workerId)
     const isNews = this.#links.down(workerId, model === undefined ? null : fault)
+    this.#names.reconsider(workerId)
     if (model !== undefined && isNews) {
       this.#leaving.workerUnreachable(workerId, fault.message)
       model.router.fleet.workerLeft(workerId, fault.message)

@@ -28,9 +28,12 @@ export class WorkerLinks {
 
   /** Workers to which no connection can be made. One that was told that it gets no requests could be connected to. */
   get unreachable(): readonly WorkerId[] {
-    return [...this.#faults].flatMap(([workerId, { code }]) =>
-      code === 'backend.worker_differs' ? [] : [workerId],
-    )
+    return [...this.#faults.keys()].filter((workerId) => this.isOutOfReach(workerId))
+  }
+
+  isOutOfReach(workerId: WorkerId): boolean {
+    const fault = this.#faults.get(workerId)
+    return fault !== undefined && fault.code !== 'backend.worker_differs'
   }
 
   /** By how much the worker's clock is at least ahead of the one here, when the connection was made. */

@@ -42,7 +42,7 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
         const { model, name, owner } = news
         return logger.warn(
           { model, name, owner },
-          'two models have this name: requests go to the model that had it first',
+          'two models have this name: requests go to the owner, which has more workers with it, or the oldest',
         )
       }
       case 'modelForgotten':
