@@ -216,18 +216,24 @@ function weightedCard(random: Random, id: number): WorkerCard {
 
 describe('ModelRegistry - workers that join and leave in any order', () => {
   it.each([
-    ['some facts', randomCard],
-    ['weights', weightedCard],
+    ['some facts', randomCard, 0],
+    ['weights of workers', weightedCard, 0],
+    ['weights of workers and of an administrator', weightedCard, 0.06],
   ])(
     '%s: a frontend that saw all of it - serves the same workers as one that starts now',
-    async (_, cardAt) => {
+    async (_, cardAt, tellShare) => {
       for (let seed = 0; seed < 100; seed++) {
         const random = seededRandom(seed)
         const fleet = new RegistryFleet({ modelForgetMs: FORGET_MS })
         const living = new Map<number, WorkerCard>()
+        const told = new Map<string, number>()
         for (let step = 0; step < 40; step++) {
           const id = 1 + Math.floor(random.next() * 8)
-          if (living.delete(id)) {
+          if (tellShare > 0 && random.next() < tellShare) {
+            const version = `sum t${1 + Math.floor(random.next() * 3)}`
+            told.set(version, Math.floor(random.next() * 3))
+            tell(fleet, told)
+          } else if (living.delete(id)) {
             fleet.registry.workerLeft(workerIdOf(id), random.next() < 0.5 ? 'closed' : 'expired')
           } else {
             const card = cardAt(random, id)
@@ -238,11 +244,27 @@ describe('ModelRegistry - workers that join and leave in any order', () => {
         }
         await fleet.pass(2 * FORGET_MS)
         const cards = [...living.values()]
-        const now = serving(startedNow(cards))
         const shuffled = cards.toSorted(() => random.next() - 0.5)
-        expect(serving(fleet), `seed ${seed}`).toEqual(now)
-        expect(serving(startedNow(shuffled)), `seed ${seed}, another order`).toEqual(now)
+        for (const order of [cards, shuffled]) {
+          const now = startedNow(order)
+          tell(now, told)
+          if (told.size > 0) await now.pass(FORGET_MS)
+          expect(serving(fleet), `seed ${seed}`).toEqual(serving(now))
+          expect(weights(fleet), `seed ${seed}`).toEqual(weights(now))
+        }
       }
     },
   )
 })
+
+function tell({ registry }: RegistryFleet, told: ReadonlyMap<string, number>): void {
+  for (const [version, weight] of told) registry.setWeight('storyteller', version, weight)
+}
+
+/** Of each worker that serves. */
+function weights({ registry }: RegistryFleet): readonly string[] {
+  const each = registry.models.flatMap((model) =>
+    model.cards.map(({ workerId }) => `${workerId} ${registry.weightOf(model)}`),
+  )
+  return each.toSorted()
+}

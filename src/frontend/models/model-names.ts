@@ -69,9 +69,9 @@ export class ModelNames {
     return family
   }
 
-  /** Its further names are forgotten with it. */
+  /** Its further names are forgotten with it; the weights that an administrator has set are kept. */
   remove(family: ModelFamily): void {
-    this.#families.delete(family.name)
+    if (family.toldWeights.size === 0) this.#families.delete(family.name)
     for (const claims of this.#claims.values()) claims.remove(family)
   }
 

@@ -353,7 +353,8 @@ export class ModelRegistry implements FleetObserver {
   #forget(model: ServedModel): void {
     const { choice } = model
     this.#remove(model)
-    if (this.#names.own(model.name) === undefined && model.refused.length === 0) {
+    const left = this.#names.own(model.name)?.versions ?? []
+    if (left.length === 0 && model.refused.length === 0) {
       this.#observer({ kind: 'modelForgotten', model: model.name })
     }
     this.#rejoin(choice?.cards ?? [])

@@ -171,6 +171,19 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(() => fleet.registry.ready('storyteller')).toThrow(/weight/)
   })
 
+  it('the model was forgotten and comes back - the weights that an administrator has set hold', async () => {
+    const fleet = new RegistryFleet({ modelForgetMs: 500 })
+    for (const card of [first(1), next(2, 50)]) fleet.registry.workerJoined(card)
+    fleet.registry.setWeight('storyteller', 'sum2', 0)
+    for (const id of [1, 2]) fleet.registry.workerLeft(workerIdOf(id), 'closed')
+    await fleet.pass(500)
+    expect(fleet.news.at(-1)).toBe('forgot storyteller')
+    expect(fleet.registry.models).toEqual([])
+    expect((await fleet.scripted.chat()).status).toBe(404)
+    for (const card of [next(2, 50), first(1)]) fleet.registry.workerJoined(card)
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum1', 20]]))
+  })
+
   it('a version with weight 0 that is older - does not stand for the name', () => {
     const fleet = new RegistryFleet()
     fleet.registry.workerJoined(next(2, 0))
