@@ -1,5 +1,5 @@
 /** Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders. */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
 import { readdir, readFile, rename, rm, stat, symlink, truncate } from 'node:fs/promises'
 import { utimes, writeFile } from 'node:fs/promises'
@@ -11,6 +11,7 @@ import {
   deadPid,
   discoveryOf,
   endDiscoveriesAfterEach,
+  runningProcess,
   temporaryFolder,
 } from '../../test/fixtures/discovery-folder.ts'
 import { processPlace } from '../os/index.ts'
@@ -20,6 +21,17 @@ import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
 
 endDiscoveriesAfterEach()
+
+/** A process that can be killed, with an entry in the folder that nobody renews or writes again. */
+async function processWithEntry(
+  folder: string,
+  id: number,
+): Promise<{ kill: () => Promise<void> }> {
+  const { pid, kill } = await runningProcess()
+  const file = { card: sampleCard(id, { pid }), machine: processPlace() }
+  await writeFile(join(folder, `${id}.json`), encodeCardFile(file))
+  return { kill }
+}
 
 describe('FileDiscovery - the folder is removed, and created again by the workers', () => {
   it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
@@ -134,17 +146,39 @@ describe('FileDiscovery - leases', () => {
     await record.until('left 1 expired')
   })
 
-  it('a process that died - leaves at once, and its file is removed', async () => {
+  it('a process that died - leaves at once, and its file is removed later', async () => {
     const folder = await temporaryFolder()
-    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
-    const exited = new Promise((resolve) => child.once('exit', resolve))
+    const { kill } = await processWithEntry(folder, 1)
     const record = new DiscoveryRecord()
-    await discoveryOf(folder).register(sampleCard(1, { pid: child.pid ?? 0 }))
-    const watching = discoveryOf(folder, { ttlMs: 600_000 })
-    await watching.watch(record)
-    child.kill('SIGKILL')
-    await exited
+    await discoveryOf(folder, { ttlMs: 900 }).watch(record)
+    await kill()
     await record.until('left 1 process-died')
+    await until('the file is gone', async () => (await readdir(folder)).length === 0)
+    expect(record.told).toEqual(['joined 1', 'left 1 process-died'])
+  })
+
+  it('a process that died - is no orderly departure for any watcher, whichever notices it first', async () => {
+    const folder = await temporaryFolder()
+    const { kill } = await processWithEntry(folder, 1)
+    const records = [20, 400, 500].map((pollMs) => ({ pollMs, record: new DiscoveryRecord() }))
+    for (const { pollMs, record } of records) await discoveryOf(folder, { pollMs }).watch(record)
+    await kill()
+    for (const { record } of records) {
+      await record.until('left 1')
+      expect(record.told).toEqual(['joined 1', 'left 1 process-died'])
+    }
+  })
+
+  it('the id of a process that died, registered again while its entry is still there - joins again', async () => {
+    const folder = await temporaryFolder()
+    const { kill } = await processWithEntry(folder, 1)
+    const record = new DiscoveryRecord()
+    await discoveryOf(folder).watch(record)
+    await kill()
+    await record.until('left 1 process-died')
+    await discoveryOf(folder).register(sampleCard(1))
+    await until('it is back', () => record.cards.has('1'))
+    expect(record.told).toEqual(['joined 1', 'left 1 process-died', 'joined 1'])
   })
 
   it('a process id of another PID namespace or machine - is not used', async () => {

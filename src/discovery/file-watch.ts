@@ -3,8 +3,9 @@
  * not always do so (and because an entry that is not renewed changes nothing).
  *
  * An entry is valid while it is renewed, by this process's monotonic clock, and, where process ids are comparable,
- * while its process runs. The removal of the whole folder removes no worker: the workers create it again, and until
- * then known entries stay valid for their time to live.
+ * while its process runs. A removed entry is an orderly departure, so the entry of a dead process is deleted only after
+ * every other watcher has had the time to notice the death itself. The removal of the whole folder removes no worker:
+ * the workers create it again, and until then known entries stay valid for their time to live.
  */
 import { constants, watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
@@ -41,6 +42,8 @@ interface Entry {
 const SECOND_LOOK_MS = 20
 /** An entry is deleted this many times to live after its last renewal. */
 const LITTER_TTLS = 100
+/** The entry of a dead process is deleted after this many: by then it has expired also where its id is unknown. */
+const DEAD_TTLS = 2
 
 export class FileWatch implements DiscoveryWatch {
   readonly #options: FileWatchOptions
@@ -48,6 +51,8 @@ export class FileWatch implements DiscoveryWatch {
   readonly #diff: FleetDiff
   readonly #renewals: Renewals
   readonly #entries = new Map<WorkerId, Entry>()
+  /** Entries of dead processes that are still in the folder, and when this was noticed. */
+  readonly #dead = new Map<WorkerId, { readonly entry: Entry; readonly sinceMs: number }>()
   readonly #unreadable = new Map<string, string>()
   #poll: NodeJS.Timeout | null = null
   #system: FSWatcher | null = null
@@ -134,6 +139,7 @@ export class FileWatch implements DiscoveryWatch {
       await this.#judge(workerId, entry)
       if (this.#closed) return
     }
+    for (const workerId of this.#dead.keys()) if (!found.has(workerId)) this.#dead.delete(workerId)
     const missing = [...this.#entries.keys()].filter((workerId) => !found.has(workerId))
     if (missing.length === 0) return
     await new Promise((resolve) => setTimeout(resolve, SECOND_LOOK_MS))
@@ -208,10 +214,9 @@ export class FileWatch implements DiscoveryWatch {
   }
 
   async #judge(workerId: WorkerId, entry: Entry): Promise<void> {
-    const { place, folder } = this.#options
-    if (hasDied(entry.file, place)) {
+    if (this.#hasDied(workerId, entry)) {
       this.#drop(workerId, 'process-died')
-      await remove(entryPath(folder, workerId))
+      await this.#bury(workerId)
       return
     }
     const isValid = this.#renewals.see(workerId, entry.mtimeMs, performance.now())
@@ -224,6 +229,22 @@ export class FileWatch implements DiscoveryWatch {
     }
     this.#entries.set(workerId, entry)
     this.#diff.seen(entry.file.card, entry.text)
+  }
+
+  /** An entry that was not renewed since its process died stays dead, also if another process gets the process id. */
+  #hasDied(workerId: WorkerId, entry: Entry): boolean {
+    const known = this.#dead.get(workerId)?.entry
+    if (known?.mtimeMs === entry.mtimeMs && known.text === entry.text) return true
+    this.#dead.delete(workerId)
+    if (!hasDied(entry.file, this.#options.place)) return false
+    this.#dead.set(workerId, { entry, sinceMs: performance.now() })
+    return true
+  }
+
+  async #bury(workerId: WorkerId): Promise<void> {
+    const { folder, ttlMs } = this.#options
+    const sinceMs = this.#dead.get(workerId)?.sinceMs ?? Infinity
+    if (performance.now() - sinceMs >= DEAD_TTLS * ttlMs) await remove(entryPath(folder, workerId))
   }
 
   /** Deletes an entry that was not renewed for long. A worker that was only suspended writes its entry again. */
@@ -278,7 +299,7 @@ export class FileWatch implements DiscoveryWatch {
     try {
       const stats = await stat(path)
       const { mtimeMs, size } = stats
-      const known = this.#entries.get(workerId)
+      const known = this.#entries.get(workerId) ?? this.#dead.get(workerId)?.entry
       if (known !== undefined && known.mtimeMs === mtimeMs && known.size === size) return known
       checkEntryFile(stats)
       const text = await readFile(path, 'utf8')

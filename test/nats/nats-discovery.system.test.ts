@@ -8,6 +8,7 @@ import type { NatsAddress } from '../../src/discovery/nats/nats-address.ts'
 import { NatsDiscovery } from '../../src/discovery/nats/nats-discovery.ts'
 import type { NatsDiscoveryOptions } from '../../src/discovery/nats/nats-discovery.ts'
 import { freePort } from '../free-port.ts'
+import { deadPid } from '../fixtures/discovery-folder.ts'
 import { until } from '../until.ts'
 import type { BatonError } from '../../src/base/index.ts'
 import { FaultyProxy } from '../faulty-proxy.ts'
@@ -88,6 +89,22 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
     sever()
     await record.until('left 1 expired')
     expect(other.told).toEqual([])
+  })
+
+  it('a process that died - is no orderly departure for any watcher, on its machine or elsewhere', async () => {
+    const { url } = await startServer()
+    const [here, late, elsewhere, starts] = Array.from({ length: 4 }, () => new DiscoveryRecord())
+    await discoveryAt(url, { ttlMs: 60_000 }).register(sampleCard(1, { pid: await deadPid() }))
+    // These learn of it from the one that notices it first.
+    await discoveryAt(url, { ttlMs: 60_000, pollMs: 600_000 }).watch(late!)
+    await discoveryAt(url, { ttlMs: 60_000, place: 'elsewhere' }).watch(elsewhere!)
+    await discoveryAt(url).watch(here!)
+    for (const record of [here!, late!, elsewhere!]) {
+      await record.until('left 1')
+      expect(record.told).toEqual(['joined 1', 'left 1 process-died'])
+    }
+    await discoveryAt(url).watch(starts!)
+    expect(starts!.told).toEqual([])
   })
 
   it('workers that close cleanly - leave nothing in the bucket', async () => {

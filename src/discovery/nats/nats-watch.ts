@@ -207,7 +207,8 @@ export class NatsWatch implements DiscoveryWatch {
     if (workerId === null || (this.#known.get(workerId) ?? 0) >= entry.revision) return
     this.#known.set(workerId, entry.revision)
     if (entry.operation !== 'PUT') {
-      this.#drop(workerId, 'closed')
+      // A worker deletes its own entry. A watcher that notices the death of its process purges it.
+      this.#drop(workerId, entry.operation === 'PURGE' ? 'process-died' : 'closed')
       return
     }
     this.#believe(workerId, entry.string(), entry.revision)
@@ -253,7 +254,7 @@ export class NatsWatch implements DiscoveryWatch {
       for (const [workerId, { file, revision }] of this.#entries) {
         if (!hasDied(file, this.#options.place)) continue
         this.#drop(workerId, 'process-died')
-        session.bucket.delete(workerId, { previousSeq: revision }).catch(() => undefined)
+        session.bucket.purge(workerId, { previousSeq: revision }).catch(() => undefined)
       }
       if (this.#silent().length === 0) return
       // The silence may be the server's, not the worker's.
