@@ -1,6 +1,7 @@
 /** Discovery by addresses, with real connections to workers. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
+import { workerIdOf } from '../base/index.ts'
 import { until } from '../../test/until.ts'
 import { AddressDiscovery } from './address-discovery.ts'
 import type { FollowListener } from './address-discovery.ts'
@@ -11,6 +12,15 @@ import {
   at,
   discoveryOver,
 } from '../../test/fixtures/address-fleet.ts'
+
+/** Resolves when a worker that was lost just now has left, measured by another watch. */
+async function outliveTimeToLive(): Promise<void> {
+  const answers = new Answers().set(1, sampleCard(8))
+  const record = new DiscoveryRecord()
+  await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
+  answers.delete(1)
+  await record.until('left 8 expired')
+}
 
 describe('AddressDiscovery', () => {
   it('a worker that answers joins with the address by which it was found; a draining one leaves; a silent one expires', async () => {
@@ -64,6 +74,64 @@ describe('AddressDiscovery', () => {
     expect(record.told.slice(0, 3)).toEqual(['joined 1', 'left 1 replaced', 'joined 9'])
     addresses = []
     await record.until('left 9 closed')
+  })
+
+  it('a worker at two addresses - stays in use at the other when one is lost or removed', async () => {
+    const card = sampleCard(1)
+    const answers = new Answers().set(1, card).set(2, card)
+    let addresses = at(1, 2)
+    const record = new DiscoveryRecord()
+    const port = () => record.cards.get('1')?.port
+    await discoveryOver(answers, () => Promise.resolve(addresses)).watch(record)
+    expect(record.told).toEqual(['joined 1', 'also 1 127.0.0.1:2 127.0.0.1:1'])
+    answers.delete(1)
+    await until('it is used at its other address', () => port() === 2)
+    await outliveTimeToLive()
+    answers.set(1, card)
+    await until('connected again', () => answers.connections === 2)
+    expect(port()).toBe(2)
+    addresses = at(1)
+    await until('it is used at the remaining address', () => port() === 1)
+    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
+    answers.delete(1)
+    await record.until('left 1 expired')
+  })
+
+  it('a worker at two addresses - that drains leaves once; one of them that gets another worker leaves it in use', async () => {
+    const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(1))
+    const record = new DiscoveryRecord()
+    const watch = await discoveryOver(answers, () => Promise.resolve(at(1, 2))).watch(record)
+    answers.set(1, sampleCard(9))
+    await record.until('joined 9')
+    expect([watch.cards.get(workerIdOf(1))?.port, watch.cards.get(workerIdOf(9))?.port]).toEqual([
+      2, 1,
+    ])
+    answers.set(1, sampleCard(1)).set(2, null).set(1, null)
+    await record.until('left 1')
+    const ofOne = record.told.filter((line) => line.includes('ed 1') || line.startsWith('left'))
+    expect(ofOne).toEqual(['joined 1', 'joined 1', 'left 9 replaced', 'left 1 closed'])
+  })
+
+  it('both addresses of a worker are removed at once - it leaves, and is not used at the other in between', async () => {
+    const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(1))
+    let addresses = at(1, 2)
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, () => Promise.resolve(addresses)).watch(record)
+    addresses = []
+    await record.until('left 1 closed')
+    expect(record.told.filter((line) => line.startsWith('joined'))).toEqual(['joined 1'])
+  })
+
+  it('a worker that has moved - is used at its new address, although the old one still answers', async () => {
+    const answers = new Answers().set(1, sampleCard(1, { startedAtEpochMs: 1 }))
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, () => Promise.resolve(at(1, 2))).watch(record)
+    answers.set(2, sampleCard(1, { startedAtEpochMs: 2 }))
+    await until('it is used there', () => record.cards.get('1')?.port === 2)
+    answers.set(1, sampleCard(1, { startedAtEpochMs: 1, port: 7 }))
+    expect(record.cards.get('1')?.port).toBe(2)
+    answers.set(1, null)
+    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
 
   it('an invalid card - is reported once and ignored', async () => {

@@ -13,6 +13,7 @@ import type { Discovery, DiscoveryObserver, DiscoveryWatch, LeaveReason } from '
 import { FleetDiff } from './fleet-diff.ts'
 import { leaseOf } from './lease.ts'
 import { Renewals } from './renewals.ts'
+import { isReachable, isSameWorker, WorkerPlaces } from './worker-places.ts'
 
 /** What a connection to a worker reports. */
 export interface FollowListener {
@@ -27,9 +28,9 @@ export interface AddressDiscoveryOptions {
   readonly addresses: () => Promise<readonly HostPort[]>
   /** Reports the worker's card now and at every change, until it is closed or the worker is lost. */
   readonly follow: (address: HostPort, listener: FollowListener) => { close(): void }
-  /** Called when the addresses are not needed any more. */
   /** Called before a watch: throws `config.invalid` where there can never be any addresses. */
   readonly refuse?: () => void
+  /** Called when the addresses are not needed any more. */
   readonly onClose?: () => void
   /** A worker that could not be reached for this time has left. */
   readonly ttlMs?: number
@@ -87,7 +88,9 @@ interface Place {
   stop: (() => void) | null
   /** A card, or its absence, was received over this connection. */
   isUp: boolean
-  workerId: WorkerId | null
+  card: WorkerCard | null
+  /** The address at which its worker is used instead, as was reported; null: this one. */
+  usedInstead: string | null
   fault: string | null
   failures: number
   /** The next attempt is made at this poll. */
@@ -102,9 +105,10 @@ class AddressWatch implements DiscoveryWatch {
   readonly #renewals: Renewals
   readonly #pollMs: number
   readonly #places = new Map<string, Place>()
+  readonly #workers = new WorkerPlaces<Place>()
   readonly #queue: Place[] = []
-  /** The first cards; null: they were reported. */
-  #gathered: Map<WorkerId, WorkerCard> | null = new Map()
+  /** The first cards are collected and not reported yet. */
+  #isGathering = true
   #dialling = 0
   #whenOpen: (() => void) | null = null
   #quiet: NodeJS.Timeout | null = null
@@ -195,7 +199,11 @@ class AddressWatch implements DiscoveryWatch {
    * be for a removed address.
    */
   #forget(gone: readonly Place[]): void {
-    for (const { name } of gone) this.#places.delete(name)
+    for (const place of gone) {
+      this.#places.delete(place.name)
+      // No worker is used there instead.
+      place.failures = Infinity
+    }
     for (const place of gone) {
       place.stop?.()
       this.#tellFault(place, null)
@@ -222,8 +230,7 @@ class AddressWatch implements DiscoveryWatch {
     this.#quiet = setTimeout(() => {
       // Answers that have arrived during a long turn of the event loop are read first.
       setImmediate(() => {
-        const isKnown = this.#diff.cards.size > 0 || (this.#gathered?.size ?? 0) > 0
-        if (isKnown && this.#answers === before) this.#whenOpen?.()
+        if (this.#workers.size > 0 && this.#answers === before) this.#whenOpen?.()
       })
     }, QUIET_MS)
   }
@@ -275,21 +282,39 @@ class AddressWatch implements DiscoveryWatch {
     place.isUp = true
     place.failures = 0
     this.#tellFault(place, null)
-    if (card === null) return this.#drop(place, 'closed')
-    if (place.workerId !== card.workerId) this.#drop(place, 'replaced')
-    place.workerId = card.workerId
-    if (this.#gathered === null) return this.#diff.seen(card)
-    if (this.#gathered.size === 0) setTimeout(() => this.#tellGathered(), GATHER_MS).unref()
-    this.#gathered.set(card.workerId, card)
+    if (card === null) return this.#drain(place)
+    if (place.card?.workerId !== card.workerId) this.#drop(place, 'replaced')
+    place.card = card
+    if (this.#isGathering && this.#workers.size === 0) {
+      setTimeout(() => this.#tellGathered(), GATHER_MS).unref()
+    }
+    this.#review(card.workerId, place)
   }
 
   #tellGathered(): void {
-    const cards = [...(this.#gathered?.values() ?? [])]
-    this.#gathered = null
-    if (this.#closed) return
+    if (!this.#isGathering || this.#closed) return
+    this.#isGathering = false
     const startedMs = ({ startedAtEpochMs = 0 }: WorkerCard): number => startedAtEpochMs
+    const cards = this.#workers.cards()
     for (const card of cards.toSorted((left, right) => startedMs(left) - startedMs(right))) {
-      this.#diff.seen(card)
+      this.#tellUsed(card.workerId)
+    }
+  }
+
+  #review(workerId: WorkerId, changed: Place): void {
+    this.#workers.review(workerId, changed)
+    if (!this.#isGathering) this.#tellUsed(workerId)
+  }
+
+  /** Reports a worker's card with the address at which it is used, and each other address once. */
+  #tellUsed(workerId: WorkerId): void {
+    const [used, ...others] = this.#workers.all(workerId)
+    if (used === undefined || used.card === null) return
+    this.#diff.seen(used.card)
+    used.usedInstead = null
+    for (const place of others) {
+      if (place.usedInstead !== used.name) this.#observer.alsoAt?.(workerId, place.name, used.name)
+      place.usedInstead = used.name
     }
   }
 
@@ -301,7 +326,8 @@ class AddressWatch implements DiscoveryWatch {
     if (!this.#renewals.holds(place.name, nowMs)) this.#drop(place, 'expired')
     place.isUp = false
     place.failures += 1
-    const looks = place.workerId === null ? 2 ** (place.failures - 1) : 1
+    if (place.card !== null) this.#review(place.card.workerId, place)
+    const looks = place.card === null ? 2 ** (place.failures - 1) : 1
     place.dueAtLook = this.#looks + Math.min(LOOKS_BETWEEN_MAX, looks)
   }
 
@@ -311,12 +337,29 @@ class AddressWatch implements DiscoveryWatch {
     place.fault = why
   }
 
+  /** The worker itself says that it accepts no requests: it has left, wherever else it was found. */
+  #drain(place: Place): void {
+    const { card } = place
+    if (card === null) return
+    for (const other of this.#workers.all(card.workerId)) {
+      if (other === place || other.card === null || !isSameWorker(other.card, card)) continue
+      other.card = null
+      this.#workers.review(card.workerId, other)
+    }
+    this.#drop(place, 'closed')
+  }
+
+  /** No worker is at this place any more. It has left only if it cannot be reached at another one. */
   #drop(place: Place, reason: LeaveReason): void {
-    const { workerId } = place
-    if (workerId === null) return
-    place.workerId = null
-    this.#gathered?.delete(workerId)
-    this.#diff.gone(workerId, reason)
+    const { card } = place
+    if (card === null) return
+    place.card = null
+    place.usedInstead = null
+    this.#workers.review(card.workerId, place)
+    const used = this.#workers.used(card.workerId)
+    if (used === undefined) this.#diff.gone(card.workerId, reason)
+    else if (!isReachable(used)) this.#drop(used, reason)
+    else if (!this.#isGathering) this.#tellUsed(card.workerId)
   }
 }
 
@@ -326,7 +369,8 @@ function newPlace(name: string, address: HostPort): Place {
     address,
     stop: null,
     isUp: false,
-    workerId: null,
+    card: null,
+    usedInstead: null,
     fault: null,
     failures: 0,
     dueAtLook: 0,

@@ -24,6 +24,8 @@ export interface DiscoveryObserver {
    * address is not listed any more.
    */
   unanswered?(address: string, why: string | null): void
+  /** With a list of addresses: one that leads to a worker that is used at another one. Once for each pair of them. */
+  alsoAt?(workerId: WorkerId, address: string, used: string): void
   /** The discovery service is unavailable; known workers stay in use. */
   discoveryAway?(why: string): void
   discoveryBack?(): void

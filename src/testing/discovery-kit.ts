@@ -54,6 +54,10 @@ export class DiscoveryRecord implements DiscoveryObserver {
     this.#tell(`${why === null ? 'answered' : 'unanswered'} ${address}`)
   }
 
+  alsoAt(workerId: string, address: string, used: string): void {
+    this.#tell(`also ${workerId} ${address} ${used}`)
+  }
+
   unreadable(entry: string): void {
     this.#tell(`unreadable ${entry}`)
   }

@@ -16,6 +16,7 @@ import { openBatches } from '../state/open-batches.ts'
 import { openState } from '../state/open-state.ts'
 import {
   createLogger,
+  discoveryLog,
   fleetLog,
   frontendLog,
   FrontendMetrics,
@@ -232,8 +233,7 @@ export class FrontendStack {
         registry.workerJoined(card)
       },
       left: (workerId, reason) => this.#silent.left(workerId, reason),
-      unreadable: (entry, why) =>
-        this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
+      ...discoveryLog(this.#logger),
       unanswered: (address, why) => this.#tellUnanswered(address, why),
       discoveryAway: (why) => {
         registry.discovery.away(why)
@@ -244,8 +244,6 @@ export class FrontendStack {
         // Logged at the same level as the outage, so that a reader of the first message also sees its end.
         this.#logger.warn('discovery is reachable again')
       },
-      refused: (why) =>
-        this.#logger.warn({ why }, 'discovery refuses a part of what frontends need or share'),
     })
     registry.fleetFound()
     const nats = this.#discovery.peers?.() ?? null

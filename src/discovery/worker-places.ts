@@ -1,0 +1,75 @@
+/**
+ * Decides at which address a worker is used, because several may lead to it: an IP address and a name, a direct one and
+ * a proxy. The first stays in use while it can be reached. A worker of the same id that has started later has moved and
+ * is used at its new address.
+ */
+import type { WorkerId } from '../base/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+
+interface Place {
+  /** Of the worker that was found there; null: none is known. */
+  readonly card: WorkerCard | null
+  /** Attempts in a row that have failed; the first one may have been the loss of a connection that can be replaced. */
+  readonly failures: number
+}
+
+export class WorkerPlaces<P extends Place> {
+  /** All places of each worker; the first is in use. */
+  readonly #places = new Map<WorkerId, readonly P[]>()
+
+  /** Workers that are known. */
+  get size(): number {
+    return this.#places.size
+  }
+
+  /** Undefined: the worker is at no place. */
+  used(workerId: WorkerId): P | undefined {
+    return this.#places.get(workerId)?.[0]
+  }
+
+  all(workerId: WorkerId): readonly P[] {
+    return this.#places.get(workerId) ?? []
+  }
+
+  /** One card per worker: that of the place in use. */
+  cards(): WorkerCard[] {
+    return [...this.#places.values()].flatMap(([used]) => used?.card ?? [])
+  }
+
+  /** Call after the card of a place or the number of its failures has changed. */
+  review(workerId: WorkerId, changed: P): void {
+    const known = this.all(workerId)
+    const others = known.filter((place) => place !== changed)
+    const isThere = changed.card?.workerId === workerId
+    // A known place keeps its position: of two that are equally good the first stays in use.
+    const all = !isThere ? others : known.includes(changed) ? known : [...others, changed]
+    if (all.length === 0) {
+      this.#places.delete(workerId)
+      return
+    }
+    const best = all.reduce((used, place) => (isBetter(place, used) ? place : used))
+    this.#places.set(workerId, [best, ...all.filter((place) => place !== best)])
+  }
+}
+
+/** The same process, not another one with its id. */
+export function isSameWorker(left: WorkerCard, right: WorkerCard): boolean {
+  return (
+    left.workerId === right.workerId &&
+    left.pid === right.pid &&
+    left.startedAtEpochMs === right.startedAtEpochMs
+  )
+}
+
+export function isReachable({ failures }: Place): boolean {
+  return failures < 2
+}
+
+function isBetter(place: Place, used: Place): boolean {
+  if (isReachable(place) !== isReachable(used)) return isReachable(place)
+  return startedMs(place) > startedMs(used)
+}
+
+function startedMs({ card }: Place): number {
+  return card?.startedAtEpochMs ?? 0
+}
