@@ -1,6 +1,6 @@
 /**
  * A Kubernetes API server with what a watch of pods needs, over HTTPS: list, watch from a version, bookmarks,
- * expired versions (410), broken connections, missing answers. Requests are recorded.
+ * expired versions (410), the end of a watch after its time, broken connections, missing answers. Requests are recorded.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -114,6 +114,11 @@ export class KubernetesServer {
     for (const answer of this.#watches.keys()) answer.socket?.destroy()
   }
 
+  /** Open watches get nothing any more, not even their end; new connections work. */
+  hang(): void {
+    this.#watches.clear()
+  }
+
   async close(): Promise<void> {
     this.#server.closeAllConnections()
     await new Promise((resolve) => this.#server.close(resolve))
@@ -162,6 +167,15 @@ export class KubernetesServer {
     for (const { version, type, object } of this.#events)
       if (version > from) answer.write(`${JSON.stringify({ type, object })}\n`)
     this.#watches.set(answer, ask.url ?? '')
-    answer.on('close', () => this.#watches.delete(answer))
+    const late = setTimeout(
+      () => {
+        if (this.#watches.has(answer)) answer.end()
+      },
+      Number(query.get('timeoutSeconds')) * 1_000,
+    )
+    answer.on('close', () => {
+      clearTimeout(late)
+      this.#watches.delete(answer)
+    })
   }
 }

@@ -101,6 +101,8 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
       'Bearer hush /api/v1/namespaces/fleet/pods?labelSelector=a%3Dx%20y&resourceVersion=0',
     )
     expect([api.asked.length, lists(api)]).toEqual([2, 1])
+    // A hang of the API is noticed when a watch does not end after this time.
+    expect(api.asked[1]).toContain('&timeoutSeconds=30&')
   })
 
   it('a connection that is lost - is resumed from the last version, bookmarks included, without a list', async () => {
@@ -218,6 +220,42 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
     api.isSilent = false
     api.put('b', 2)
     await known(pods, 1, 2)
+  })
+
+  it('a watch that the API ends after its time - is followed by another without a list, and nothing is unavailable', async () => {
+    const api = await KubernetesServer.start()
+    onTestFinished(() => api.close())
+    const { accountFolder } = api
+    const pods = new PodWatch({ api: api.api, accountFolder, watchSeconds: 1 })
+    onTestFinished(() => pods.close())
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('three watches', async () => {
+      await pods.addresses()
+      return api.asked.length === 4
+    })
+    expect(lists(api)).toBe(1)
+  })
+
+  it('an API that hangs while a watch is open - is unavailable until it answers, and the changes follow', async () => {
+    const api = await KubernetesServer.start()
+    onTestFinished(() => api.close())
+    const { accountFolder } = api
+    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 500, watchSeconds: 1 })
+    onTestFinished(() => pods.close())
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.isSilent = true
+    api.hang()
+    api.put('b', 2)
+    api.remove('a')
+    await until('it is away', async () => {
+      const said = await pods.addresses().then(() => '', String)
+      return said.includes('did not answer in time')
+    })
+    api.isSilent = false
+    await known(pods, 2)
   })
 
   it('an API that refuses, and recovers - known workers stay in use, and changes follow', async () => {

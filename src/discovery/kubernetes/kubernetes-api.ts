@@ -16,6 +16,8 @@ export interface KubernetesOptions {
   readonly accountFolder?: string
   /** Timeout of a list. Default 5 s. */
   readonly listMs?: number
+  /** The API ends a watch after this time. Default 30 s. */
+  readonly watchSeconds?: number
 }
 
 interface Asked {
@@ -33,7 +35,7 @@ interface Asked {
 
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const LINE_LENGTH_MAX = 64 * 1024 * 1024
-/** TCP keep-alive detects a peer that is gone, because a watch may be silent for long. */
+/** TCP keep-alive detects a peer that is gone before the silence of a watch does. */
 const KEEP_ALIVE_MS = 15_000
 
 export class KubernetesApi {

@@ -16,9 +16,11 @@ import { podAddress } from './pod-address.ts'
 
 const SELECTOR = 'app=baton,role in (prefill,decode,agg)'
 const LIST_MS = 5_000
-/** The API ends a watch after this time; before that it sends bookmarks. */
-const WATCH_SECONDS = 240
-const WATCH_SILENCE_MS = (WATCH_SECONDS + 30) * 1_000
+/**
+ * The API ends a watch after this time, and sends a bookmark before. A watch of pods that do not change is otherwise
+ * silent, so only a missing end shows that the API, or a load balancer before it, hangs. Another watch costs no list.
+ */
+const WATCH_SECONDS = 30
 const PAUSE_MS = { least: 200, most: 5_000 }
 const GONE = 410
 
@@ -30,12 +32,14 @@ export class PodWatch {
   #first: Promise<void> | null = null
   #fault: BatonError | null = null
   readonly #listMs: number
+  readonly #watchSeconds: number
   #version = ''
 
   constructor(options: KubernetesOptions) {
     this.#api = new KubernetesApi(options)
     this.#selector = options.selector ?? SELECTOR
     this.#listMs = options.listMs ?? LIST_MS
+    this.#watchSeconds = options.watchSeconds ?? WATCH_SECONDS
   }
 
   /**
@@ -103,11 +107,12 @@ export class PodWatch {
   async #watch(onOpen: () => void): Promise<void> {
     const version = encodeURIComponent(this.#version)
     const path = await this.#path(
-      `watch=true&allowWatchBookmarks=true&timeoutSeconds=${WATCH_SECONDS}&resourceVersion=${version}`,
+      `watch=true&allowWatchBookmarks=true&timeoutSeconds=${this.#watchSeconds}&resourceVersion=${version}`,
     )
     const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
     const { signal } = this.#ending
-    const [headMs, silenceMs] = [this.#listMs, WATCH_SILENCE_MS]
+    const headMs = this.#listMs
+    const silenceMs = this.#watchSeconds * 1_000 + headMs
     const asked = this.#api.ask({ path, onOpen, onLine, headMs, silenceMs, signal })
     const status = await asked.catch((thrown: unknown) => {
       // An error event has ended the request.
