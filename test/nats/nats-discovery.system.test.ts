@@ -430,6 +430,42 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - server failures', () => 
   })
 })
 
+describe.skipIf(NATS_VERSION === null)(
+  'NatsDiscovery - a server that accepts no more clients',
+  () => {
+    it('at the start - the reason is reported, and the frontend watches when there is a place', async () => {
+      const { url, port } = await startServer('max_connections: 1')
+      const other = await connect({ servers: `127.0.0.1:${port}` })
+      ends.push(() => other.close())
+      const record = new DiscoveryRecord()
+      const watching = discoveryAt(url).watch(record)
+      await record.until('away NATS refuses the connection: maximum connections exceeded')
+      await other.close()
+      await watching
+      expect(record.told.at(-1)).toBe('back')
+    })
+
+    it('after it was restarted - the reason is reported, and not again with each attempt', async () => {
+      const monitor = await freePort()
+      const server = await startServer()
+      const records = [new DiscoveryRecord(), new DiscoveryRecord()]
+      for (const record of records) await discoveryAt(server.url).watch(record)
+      await server.kill()
+      server.configure(`max_connections: 1\nhttp: 127.0.0.1:${monitor}`)
+      await server.restart()
+      const refused = /^away NATS refuses the connection: maximum connections exceeded/
+      const refusals = () =>
+        records.map(({ told }) => told.filter((line) => refused.test(line)).length)
+      await until('one of both is refused', () => Math.max(...refusals()) > 0)
+      await until('several attempts were refused', async () => {
+        const answer = await fetch(`http://127.0.0.1:${monitor}/varz`)
+        return ((await answer.json()) as { total_connections: number }).total_connections >= 8
+      })
+      expect(Math.max(...refusals())).toBe(1)
+    })
+  },
+)
+
 describe.skipIf(NATS_VERSION === null)('NatsDiscovery - logins that are refused', () => {
   it('a login that is refused for a while - the reason is reported, and both sides return when it is accepted', async () => {
     const monitor = await freePort()

@@ -16,6 +16,7 @@ import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError, messageOf } from '../../base/index.ts'
 import { readBoundedBytes } from '../../os/index.ts'
 import type { NatsAddress } from './nats-address.ts'
+import { serverRefusal } from './server-refusal.ts'
 
 interface NatsUser {
   /** Messages can be sent again; the bucket may still be missing. */
@@ -45,6 +46,7 @@ const RETRY_MS = 500
 const CLOSE_MS = 2_000
 /** Enough for the bucket to survive the loss of one server. */
 const REPLICAS = 3
+const REFUSED = 'NATS refuses the connection'
 /** The client library's names of errors. */
 const LOGIN_ERRORS: ReadonlySet<string> = new Set([
   'AuthorizationError',
@@ -197,7 +199,8 @@ export class NatsSession {
           const text = `NATS at ${this.#options.address.servers.join()} refuses the connection: ${why}`
           throw new BatonError('config.invalid', text, { cause: thrown })
         }
-        this.#away(why)
+        const refusal = await serverRefusal(this.#options.address.servers)
+        this.#away(refusal === null ? why : `${REFUSED}: ${refusal}`)
         await pause(RETRY_MS)
       }
     }
@@ -237,13 +240,16 @@ export class NatsSession {
   }
 
   async #follow(connection: NatsConnection): Promise<void> {
+    // The reason of an attempt to connect again stays until the next one; the end of an attempt is no other reason.
+    let isRefused = false
     for await (const status of connection.status()) {
       if (this.#closed) return
-      if (status.type === 'disconnect' || status.type === 'staleConnection') {
+      if (status.type === 'reconnecting') isRefused = false
+      else if (status.type === 'disconnect' || status.type === 'staleConnection') {
         this.#isConnected = false
-        this.#away('the connection to NATS was lost')
+        if (!isRefused) this.#away('the connection to NATS was lost')
       } else if (status.type === 'error') {
-        this.#refused(status.error)
+        isRefused = this.#refused(status.error)
       } else if (status.type === 'reconnect') {
         this.#isConnected = true
         for (const user of this.#users.keys()) user.connected?.()
@@ -252,11 +258,17 @@ export class NatsSession {
     }
   }
 
-  #refused({ name, message }: Error): void {
-    if (LOGIN_ERRORS.has(name)) this.#away(`NATS refuses the login: ${message}`)
-    else if (name === 'PermissionViolationError') {
+  /** True: the server refuses the connection, not only a subject. */
+  #refused({ name, message }: Error): boolean {
+    if (name === 'PermissionViolationError') {
       for (const user of this.#users.keys()) user.refused?.(message)
+      return false
     }
+    const isLogin = LOGIN_ERRORS.has(name)
+    // Other faults that the server names while it is connected either have no consequence, or it disconnects.
+    if (!isLogin && this.#isConnected) return false
+    this.#away(isLogin ? `NATS refuses the login: ${message}` : `${REFUSED}: ${message}`)
+    return true
   }
 
   /**
