@@ -36,7 +36,7 @@ export const STREAM_RULES = {
   'tokens-after-cancel':
     'An item that is requested after the stop must have no tokens and must end the stream.',
   'cancel-ignored': 'A stopped stream must end with `cancelled`.',
-  'cancelled-unasked': 'Only a stopped stream may end with `cancelled`.',
+  'cancelled-unasked': 'Only a stopped stream may end with `cancelled` or `request.cancelled`.',
 } as const
 
 export type StreamRule = keyof typeof STREAM_RULES
@@ -175,7 +175,19 @@ export class StreamValidator {
   failure(thrown: unknown): BatonError {
     if (this.#hasEnded) return violation('item-after-terminal', 'an error came after the end')
     this.#hasEnded = true
-    return BatonError.from(thrown, 'backend.unknown')
+    return this.#context?.isStopped === false
+      ? StreamValidator.unstopped(thrown)
+      : BatonError.from(thrown, 'backend.unknown')
+  }
+
+  /**
+   * The typed error of what an engine threw for a request that was not stopped: `request.cancelled` would say that the
+   * client has left.
+   */
+  static unstopped(thrown: unknown): BatonError {
+    const error = BatonError.from(thrown, 'backend.unknown')
+    if (error.code !== 'request.cancelled') return error
+    return violation('cancelled-unasked', `request.cancelled was thrown: ${error.message}`)
   }
 
   /** The iterator has finished. Throws if there was no terminal item. */

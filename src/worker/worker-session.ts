@@ -326,7 +326,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     if (this.#ended) return
     if (this.#context.isStopped) return this.#endCancelled()
     this.#ended = true
-    const error = BatonError.from(thrown, 'backend.unknown')
+    const error = StreamValidator.unstopped(thrown)
     this.#options.reply.error(error)
     this.#report({ error: error.toValue() })
   }

@@ -58,9 +58,8 @@ export function answerInBackground(
     id,
     stored,
     async (signal) => await generate(deps, { ...http, signal }, record, job),
-    (error) => {
+    (error, isCancelled) => {
       record.ended({ status: error.row.httpStatus, error, usage: null, choices: 0 })
-      const isCancelled = error.code === 'request.cancelled'
       const response = isCancelled ? shown('cancelled') : shown('failed', error)
       // It may have been deleted meanwhile.
       if (stored.has(id)) stored.keepResponse(id, { response, input })

@@ -275,7 +275,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   #breakOff(error: BatonError): void {
     if (isShown(error)) return
-    if (this.#isEvents && error.code !== 'request.cancelled') {
+    if (this.#isEvents && !this.#options.http.signal.aborted) {
       this.#stream?.write(this.#options.forward.errorEvent(error))
       this.#stream?.end()
     } else this.#stream?.breakOff()

@@ -151,7 +151,8 @@ export class Exchange implements ChoiceOwner {
     for (const choice of this.#choices) choice.cancel(kind)
     if (this.#decided) {
       this.#finish(error, () => {
-        if (error.code !== 'request.cancelled') this.#options.listener.brokeOff(error)
+        // The code does not tell whether the client has left: a worker or a plugin may use any.
+        if (!this.#options.signal.aborted) this.#options.listener.brokeOff(error)
       })
       return
     }

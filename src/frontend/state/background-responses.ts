@@ -40,14 +40,14 @@ export class BackgroundResponses {
   }
 
   /**
-   * Starts `work`, which is told when to end. `fail` is called once when it does not complete, with
-   * `request.cancelled` after a cancellation. `events` ends with the work.
+   * Starts `work`, which is told when to end. `fail` is called once when it does not complete; `isCancelled`: by
+   * `cancel`. `events` ends with the work.
    */
   begin(
     id: string,
     stored: Stored,
     work: (signal: AbortSignal) => Promise<unknown>,
-    fail: (error: BatonError) => void,
+    fail: (error: BatonError, isCancelled: boolean) => void,
     events?: EventLog,
   ): void {
     const control = new AbortController()
@@ -62,7 +62,7 @@ export class BackgroundResponses {
     }
     beat()
     work(control.signal)
-      .catch((thrown: unknown) => fail(BatonError.from(thrown)))
+      .catch((thrown: unknown) => fail(BatonError.from(thrown), control.signal.aborted))
       .finally(() => {
         isOver = true
         this.#running.delete(id)

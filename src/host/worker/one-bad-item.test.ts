@@ -248,6 +248,12 @@ describe('one invalid item', () => {
     ['data in a circle', failure(circle), 'backend.unknown', /^m$/],
     ['data of bigint', failure({ x: 5n }), 'backend.unknown', /^m$/],
     ['an unknown code', Object.assign(failure({}), { code: 'nope' }), 'backend.unknown', /^m$/],
+    [
+      'a cancellation that nobody asked for',
+      new BatonError('request.cancelled', 'm'),
+      'backend.cancelled',
+      /cancelled-unasked.* m$/,
+    ],
     ['nothing', undefined, 'backend.unknown', /^undefined$/],
     ['a symbol', Symbol('s'), 'backend.unknown', /^Symbol\(s\)$/],
     ['what has no text', Object.create(null), 'backend.unknown', /cannot be converted to text/],
