@@ -12,18 +12,14 @@ import { protocolError } from '../../wire/index.ts'
 import { TAG } from '../../wire/index.ts'
 import { KV_BYTES_MAX } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
-import {
-  TOKEN_END,
-  TOKEN_EOS,
-  decodeBoostr,
-  decodeKvCacheHeader,
-  encodeBoostr,
-} from './boostr-message.ts'
+import { TOKEN_END, decodeBoostr, decodeKvCacheHeader, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
 import { HeldKv } from './held-kv.ts'
+import { checkedStep, watchRejection } from './module-values.ts'
+import type { CheckedStep } from './module-values.ts'
 
 /**
- * Generates one token; `TOKEN_EOS` means that the sequence has ended. The KV may be changed in place or returned
+ * Generates one token; `TOKEN_EOS` or −1 means that the sequence has ended. The KV may be changed in place or returned
  * anew.
  */
 export type DecodeStepFunction = (
@@ -42,7 +38,7 @@ export interface BoostrDecodeOptions {
   readonly peers: BoostrPeers
   /** KV that no request claims is dropped after this time. */
   readonly kvWaitMs: number
-  /** Called for a step that threw, to be logged. */
+  /** Called for a step that threw, or returned something else than a step, to be logged. */
   readonly onFault?: (thrown: unknown) => void
   /** Called when `step` has work. */
   readonly onWork?: () => void
@@ -95,7 +91,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     return this.#refusedCount
   }
 
-  /** Number of sequences whose step threw. */
+  /** Number of sequences whose step failed. */
   get failedCount(): number {
     return this.#failedCount
   }
@@ -208,10 +204,10 @@ export class BoostrDecodeWorker implements BoostrNode {
     const { requestId } = sequence
     if (sequence.left > 0) {
       const stepped = this.#decode(sequence)
-      if (stepped === null) return false
-      const { tokenId, kv } = stepped
+      if (stepped === 'failed') return false
       sequence.left -= 1
-      if (tokenId !== TOKEN_EOS) {
+      if (stepped !== null) {
+        const { tokenId, kv } = stepped
         sequence.kv = kv
         sequence.lastToken = tokenId
         sequence.position += 1
@@ -226,16 +222,20 @@ export class BoostrDecodeWorker implements BoostrNode {
   }
 
   /**
-   * Null: the step failed, and only this sequence with it. The dialect has no message for that, and an end would
-   * make an incomplete answer look complete, so the router's deadline ends the request with an error.
+   * Null: the end. 'failed': the step failed, and only this sequence with it. The dialect has no message for that, and
+   * an end would make an incomplete answer look complete, so the router's deadline ends the request with an error.
    */
-  #decode({ kv, lastToken, position }: Sequence): ReturnType<DecodeStepFunction> | null {
+  #decode({ kv, lastToken, position }: Sequence): CheckedStep | null | 'failed' {
+    const { decodeStep, kvBytesMax = KV_BYTES_MAX, onFault } = this.#options
     try {
-      return this.#options.decodeStep(kv, lastToken, position)
+      const returned: unknown = decodeStep(kv, lastToken, position)
+      // A promise is a fault already; what it is rejected with is none of its own.
+      watchRejection(returned, () => undefined)
+      return checkedStep(returned, kvBytesMax)
     } catch (thrown) {
       this.#failedCount += 1
-      this.#options.onFault?.(thrown)
-      return null
+      onFault?.(thrown)
+      return 'failed'
     }
   }
 

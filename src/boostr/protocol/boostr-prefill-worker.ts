@@ -9,20 +9,23 @@
  * an earlier connection would be taken for an answer to another request. KV goes through a lane per decode worker
  * (`kv-lane.ts`), which matches the acknowledgements.
  */
-import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import { protocolError } from '../../wire/index.ts'
 import { KV_BYTES_MAX } from './boostr-link.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
-import { wrapKv } from './kv-envelope.ts'
+import { KV_ENVELOPE_BYTES, wrapKv } from './kv-envelope.ts'
 import { KvLane } from './kv-lane.ts'
+import { prefilledKv, watchRejection } from './module-values.ts'
 
-/** Computes the KV of a prompt and calls back once, possibly before it returns. */
+/**
+ * Computes the KV of a prompt and calls back once, possibly before it returns. A returned promise matters only if it is
+ * rejected.
+ */
 export type PrefillFunction = (
   tokenIds: BigInt64Array,
-  done: (result: Uint8Array | BatonError) => void,
+  done: (result: Uint8Array | Error) => void,
 ) => void
 
 export interface BoostrPrefillOptions {
@@ -38,7 +41,7 @@ export interface BoostrPrefillOptions {
   readonly ackMs: number
   /** Most unpaired descriptors or prompts of one router. */
   readonly parkedMax: number
-  /** Called for a prefill that threw, to be logged. */
+  /** Called for a prefill that threw, or handed over something else than KV, to be logged. */
   readonly onFault?: (thrown: unknown) => void
 }
 
@@ -164,35 +167,57 @@ export class BoostrPrefillWorker implements BoostrNode {
       this.#answer(job, 0)
       return
     }
+    // The prefill may change the ids, or pass their memory on to a thread.
+    const lastToken = tokenIds.at(-1) ?? 0n
     let isAnswered = false
-    const done = (result: Uint8Array | BatonError): void => {
+    const once = (act: () => void): void => {
       if (isAnswered) return
       isAnswered = true
-      if (job.isCancelled || result instanceof BatonError) this.#answer(job, 0)
-      else this.#offer(job, tokenIds, result)
+      act()
     }
-    try {
-      this.#options.prefill(tokenIds, done)
-    } catch (thrown) {
+    const fail = (thrown: unknown): void => {
       this.#options.onFault?.(thrown)
-      done(BatonError.from(thrown, 'backend.unknown'))
+      once(() => this.#answer(job, 0))
+    }
+    const done = (given: unknown): void => once(() => this.#offer(job, lastToken, given))
+    try {
+      watchRejection(this.#options.prefill(tokenIds, done), fail)
+    } catch (thrown) {
+      fail(thrown)
     }
   }
 
-  #offer(job: Job, tokenIds: BigInt64Array, kv: Uint8Array): void {
-    const { maxKvTransferBytes, kvBytesMax = KV_BYTES_MAX, peers } = this.#options
-    const { caller, requestId, seqLen } = job
-    const lastToken = tokenIds.at(-1) ?? 0n
-    const envelope = { startPosition: seqLen, routerRank: caller.rank, requestId, lastToken }
-    job.payload = peers === 'baton' ? wrapKv(envelope, kv) : kv
+  #offer(job: Job, lastToken: bigint, given: unknown): void {
     const lane = this.#lanes.get(job.decodeRank)
-    const isOver =
-      job.payload.length > maxKvTransferBytes || this.heldBytes + job.payload.length > kvBytesMax
-    if (!lane || isOver || !this.#isOpen(caller)) {
+    const payload =
+      job.isCancelled || !this.#isOpen(job.caller) ? null : this.#payloadOf(job, lastToken, given)
+    if (!lane || payload === null) {
       this.#answer(job, 0)
       return
     }
+    job.payload = payload
     lane.push(job)
+  }
+
+  /** A copy, because the module may use its bytes again while they wait. Null: it gets no KV. */
+  #payloadOf(
+    { caller, requestId, seqLen }: Job,
+    lastToken: bigint,
+    given: unknown,
+  ): Uint8Array | null {
+    const { maxKvTransferBytes, kvBytesMax = KV_BYTES_MAX, peers, onFault } = this.#options
+    try {
+      const kv = prefilledKv(given)
+      const length = kv.length + (peers === 'baton' ? KV_ENVELOPE_BYTES : 0)
+      // Empty KV means that there is none: no request would follow it, and without an id it would be in the next one's way.
+      const isSendable = length > 0 && length <= maxKvTransferBytes
+      if (!isSendable || this.heldBytes + length > kvBytesMax) return null
+      const envelope = { startPosition: seqLen, routerRank: caller.rank, requestId, lastToken }
+      return peers === 'baton' ? wrapKv(envelope, kv) : new Uint8Array(kv)
+    } catch (thrown) {
+      onFault?.(thrown)
+      return null
+    }
   }
 
   /** A prompt is computed to its end. KV that is on its way is followed by the message, so that it is dropped there. */

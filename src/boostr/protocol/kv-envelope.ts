@@ -17,7 +17,7 @@ export interface KvEnvelope {
 /** "BKV1". */
 const MAGIC = 0x31564b42
 const VERSION = 1
-const KV_ENVELOPE_BYTES = 32
+export const KV_ENVELOPE_BYTES = 32
 
 export function wrapKv(envelope: KvEnvelope, kv: Uint8Array): Uint8Array {
   const payload = new Uint8Array(KV_ENVELOPE_BYTES + kv.length)

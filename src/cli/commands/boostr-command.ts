@@ -5,6 +5,7 @@
  * The router connects to all workers, and a prefill worker connects to the decode workers. The side that is
  * connected to is told with `--accept` which ranks it accepts.
  */
+import { resolve } from 'node:path'
 import { addressText, BatonError } from '../../base/index.ts'
 import {
   boostrHealth,
@@ -23,6 +24,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from '../compose/version.ts'
 import { watchCertificates } from '../guard/watch-certificates.ts'
+import { surviveStrayErrors } from '../guard/stray-errors.ts'
 import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
 import type { CertificateLog } from '../guard/renewed-pems.ts'
 import type { WireSecurity } from '../guard/wire-security.ts'
@@ -126,7 +128,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
         ...DEADLINES,
         ...LIMITS,
         decodeWorkers: ranksOf(decode),
-        prefill: await loadBoostrModel(module, 'prefill'),
+        prefill: await modelOf(module, 'prefill'),
         onFault: (thrown) => tellFault('prefill', thrown),
       },
     )
@@ -141,7 +143,7 @@ const START: Readonly<Record<BoostrRole, Start>> = {
       {
         ...settings,
         ...DEADLINES,
-        decodeStep: await loadBoostrModel(module, 'decodeStep'),
+        decodeStep: await modelOf(module, 'decodeStep'),
         onFault: (thrown) => tellFault('decodeStep', thrown),
       },
     )
@@ -159,6 +161,15 @@ function meshOf(
 
 function announce(role: BoostrRole, rank: number, address: string): void {
   console.log(`Baton ${BATON_VERSION} boostr ${role}, rank ${rank}, at ${address}`)
+}
+
+function modelOf<Name extends 'prefill' | 'decodeStep'>(module: string | null, name: Name) {
+  if (module !== null) {
+    surviveStrayErrors(resolve(module), 'module', {
+      error: ({ err }, text) => console.error(`baton: ${module}: ${text}: ${firstLineOf(err)}`),
+    })
+  }
+  return loadBoostrModel(module, name)
 }
 
 function tellFault(what: string, thrown: unknown): void {

@@ -32,7 +32,7 @@ export async function loadUserEngine(
     ...(servedModelName === null ? {} : { servedModelName }),
     ...(contextLength === null ? {} : { contextLength }),
   }
-  surviveStrayErrors(resolve(written), createLogger(config.logLevel))
+  surviveStrayErrors(resolve(written), 'engine', createLogger(config.logLevel))
   const make = await factoryOf(written)
   const engine = await called(written, make, options)
   for (const method of METHODS) {

@@ -1,5 +1,5 @@
 /**
- * Unhandled errors of a user's engine: a rejected promise that it does not await, a timer that throws, a socket without
+ * Unhandled errors of a user's engine, or of the model of a boostr worker: a rejected promise that it does not await, a timer that throws, a socket without
  * a listener for errors. Node would end the process with all its requests, and with the frontend too under
  * `--in-process`.
  *
@@ -8,7 +8,6 @@
  */
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import type { Logger } from 'pino'
 import { errorOf, messageOf } from '../../base/index.ts'
 import { PACKAGE_ROOT } from '../../os/index.ts'
 import { spareErrors } from './last-words.ts'
@@ -16,10 +15,16 @@ import { spareErrors } from './last-words.ts'
 /** An engine that fails in a loop must not fill the disk with log lines. */
 const REPORT_EVERY_MS = 1_000
 
-const TEXT = 'unhandled error of the engine; a request that waits for it ends at its deadline'
+interface StrayLog {
+  error(facts: { readonly err: Error; readonly [fact: string]: unknown }, text: string): void
+}
 
-/** Takes effect for the rest of the process. `module`: the path of the user's file. */
-export function surviveStrayErrors(module: string, logger: Logger): void {
+/** Takes effect for the rest of the process. `module`: the path of the user's file; `kind`: what it is to the user. */
+export function surviveStrayErrors(
+  module: string,
+  kind: 'engine' | 'module',
+  logger: StrayLog,
+): void {
   const folder = dirname(module) + sep
   let reportedMs = -Infinity
   let unreported = 0
@@ -31,19 +36,26 @@ export function surviveStrayErrors(module: string, logger: Logger): void {
       return true
     }
     reportedMs = nowMs
-    report(logger, error, { engine: module, ...(unreported === 0 ? {} : { unreported }) })
+    const facts = { [kind]: module, ...(unreported === 0 ? {} : { unreported }) }
+    const text = `unhandled error of the ${kind}; a request that waits for it ends at its deadline`
+    report(logger, error, facts, text)
     unreported = 0
     return true
   }
   spareErrors(spares)
 }
 
-function report(logger: Logger, error: unknown, facts: Readonly<Record<string, unknown>>): void {
+function report(
+  logger: StrayLog,
+  error: unknown,
+  facts: Readonly<Record<string, unknown>>,
+  text: string,
+): void {
   try {
-    logger.error({ err: errorOf(error), ...facts }, TEXT)
+    logger.error({ err: errorOf(error), ...facts }, text)
   } catch {
     // A field of the thrown value cannot be read.
-    logger.error({ err: new Error(messageOf(error)), ...facts }, TEXT)
+    logger.error({ err: new Error(messageOf(error)), ...facts }, text)
   }
 }
 
