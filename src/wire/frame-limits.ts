@@ -15,6 +15,8 @@ const MIB = 1024 * KIB
 export const REQUEST_BYTES_MAX = 64 * MIB
 export const CHUNK_BYTES_MAX = 16 * MIB
 export const PEER_BYTES_MAX = 256 * KIB
+export const ACTIVATION_BYTES_MAX = 64 * MIB
+export const KV_CACHE_BYTES_MAX = 2 * 1024 * MIB
 
 /**
  * Limit of a skippable frame with an unknown tag. Low, because the head of a frame in damaged data is skippable in half of
@@ -68,10 +70,10 @@ const BATON_LIMITS: readonly (readonly [number, number])[] = [
 ]
 
 const BOOSTR_LIMITS: readonly (readonly [number, number])[] = [
-  [TAG.ACTIVATION, 64 * MIB],
+  [TAG.ACTIVATION, ACTIVATION_BYTES_MAX],
   [TAG.PREFILL_REQUEST, 16],
   [TAG.PREFILL_DONE, 16],
-  [TAG.KV_CACHE, 2 * 1024 * MIB],
+  [TAG.KV_CACHE, KV_CACHE_BYTES_MAX],
   [TAG.KV_CACHE_ACK, 8],
   [TAG.DECODE_REQUEST, 16],
   [TAG.DECODE_TOKEN, 16],

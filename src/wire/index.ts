@@ -11,8 +11,10 @@ export { FRAME_SUMS, SummedOutput } from './frame-sums.ts'
 export { readU32 } from './u32.ts'
 export type { FrameHandler } from './frame-decoder.ts'
 export {
+  ACTIVATION_BYTES_MAX,
   batonLimits,
   boostrLimits,
+  KV_CACHE_BYTES_MAX,
   PEER_BYTES_MAX,
   STRANGER_BYTES_MAX,
   strangerLimits,

@@ -11,7 +11,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
-import { protocolError } from '../../wire/index.ts'
+import { ACTIVATION_BYTES_MAX, protocolError } from '../../wire/index.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { BoostrMembers } from './boostr-members.ts'
 import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
@@ -57,6 +57,8 @@ interface Routed {
   timer: Timer
 }
 
+/** As many as the message of a prompt has room for; a longer one would make the prefill worker close the connection. */
+const PROMPT_TOKENS_MAX = ACTIVATION_BYTES_MAX / BigInt64Array.BYTES_PER_ELEMENT
 const QUEUE_MS = 300_000
 const IN_FLIGHT_MAX = 64
 
@@ -112,9 +114,9 @@ export class BoostrRouter implements BoostrNode {
 
   /** Never throws. The result cancels the request: its reply is not called again. */
   routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
-    if (!this.#queue.push({ route, reply })) {
-      const text = 'too many requests are waiting for a worker'
-      reply.onError(new BatonError('capacity.exhausted', text))
+    const refusal = lengthFault(route) ?? this.#enqueue(route, reply)
+    if (refusal !== null) {
+      reply.onError(refusal)
       return { cancel: () => undefined }
     }
     this.#dispatch()
@@ -172,6 +174,12 @@ export class BoostrRouter implements BoostrNode {
   peerBack(rank: number): void {
     this.#members.back(rank)
     this.#dispatch()
+  }
+
+  /** Null: it waits. */
+  #enqueue(route: BoostrRoute, reply: BoostrReply): BatonError | null {
+    if (this.#queue.push({ route, reply })) return null
+    return new BatonError('capacity.exhausted', 'too many requests are waiting for a worker')
   }
 
   #dispatch(): void {
@@ -375,4 +383,11 @@ function isExpected(
   }
   // Refused below, where a router reports unexpected messages.
   return true
+}
+
+function lengthFault({ tokenIds: { length } }: BoostrRoute): BatonError | null {
+  if (length <= PROMPT_TOKENS_MAX) return null
+  const text = `the prompt has ${length} tokens: at most ${PROMPT_TOKENS_MAX} are possible`
+  const data = { param: 'prompt', limit: PROMPT_TOKENS_MAX }
+  return new BatonError('request.payload_too_large', text, { data })
 }

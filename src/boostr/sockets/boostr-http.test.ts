@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { until } from '../../../test/until.ts'
 import { kvOf } from '../../../test/wire/boostr-toy.ts'
+import type { PrefillFunction } from '../protocol/boostr-prefill-worker.ts'
 import { createDisaggConfig } from '../protocol/disagg-config.ts'
 import { boostrHealth } from './boostr-health.ts'
 import { listenBoostrHttp } from './boostr-http.ts'
@@ -33,13 +34,32 @@ async function startRouter(maxTokensMax = 0xffffffff) {
     onFault,
   })
   onTestFinished(async () => void (await server.close(0)))
-  const ask = (maxTokens?: number, signal: AbortSignal | null = null): Promise<Response> =>
+  const ask = (
+    maxTokens?: number,
+    signal: AbortSignal | null = null,
+    prompt: unknown = [1],
+  ): Promise<Response> =>
     fetch(`http://127.0.0.1:${server.port}/v1/completions`, {
       method: 'POST',
-      body: JSON.stringify({ prompt: [1], max_tokens: maxTokens }),
+      body: JSON.stringify({ prompt, max_tokens: maxTokens }),
       signal,
     })
   return { router, mesh, ask }
+}
+
+async function startFleet(prefill: PrefillFunction) {
+  const decodeStep = (kv: Uint8Array) => ({ tokenId: 1n, kv })
+  const decode = await hosted(
+    hostBoostrDecode({ rank: 2, ranks: RANKS }, { ...LIMITS, decodeStep, kvWaitMs: 60_000 }),
+  )
+  const options = { ...LIMITS, prefill, decodeWorkers: [2], ackMs: 60_000, parkedMax: 10 }
+  const prefillWorker = await hosted(hostBoostrPrefill({ rank: 1, ranks: RANKS }, options))
+  prefillWorker.mesh.dial(2, decode.mesh.host, decode.mesh.port)
+  const { router, mesh, ask } = await startRouter()
+  mesh.dial(1, prefillWorker.mesh.host, prefillWorker.mesh.port)
+  mesh.dial(2, decode.mesh.host, decode.mesh.port)
+  await Promise.all([prefillWorker.mesh.reached(2), mesh.reached(1), mesh.reached(2)])
+  return { router, decode, ask }
 }
 
 describe('the HTTP side of a router', () => {
@@ -65,32 +85,32 @@ describe('the HTTP side of a router', () => {
   })
 
   it('a client that leaves - its sequence stops on the decode worker', async () => {
-    const decodeStep = (kv: Uint8Array) => ({ tokenId: 1n, kv })
-    const decode = await hosted(
-      hostBoostrDecode({ rank: 2, ranks: RANKS }, { ...LIMITS, decodeStep, kvWaitMs: 60_000 }),
-    )
-    const prefill = await hosted(
-      hostBoostrPrefill(
-        { rank: 1, ranks: RANKS },
-        {
-          ...LIMITS,
-          prefill: (tokenIds, done) => done(kvOf(tokenIds)),
-          decodeWorkers: [2],
-          ackMs: 60_000,
-          parkedMax: 10,
-        },
-      ),
-    )
-    prefill.mesh.dial(2, decode.mesh.host, decode.mesh.port)
-    const { router, mesh, ask } = await startRouter()
-    mesh.dial(1, prefill.mesh.host, prefill.mesh.port)
-    mesh.dial(2, decode.mesh.host, decode.mesh.port)
-    await Promise.all([prefill.mesh.reached(2), mesh.reached(1), mesh.reached(2)])
+    const { router, decode, ask } = await startFleet((ids, done) => done(kvOf(ids)))
     const leaving = new AbortController()
     const left = ask(0xffffffff, leaving.signal).catch(() => 'left')
     await until('a sequence', () => decode.node.hasWork)
     leaving.abort()
     expect(await left).toBe('left')
     await until('its end', () => router.load === 0 && decode.node.load === 0)
+  })
+
+  it('a prompt that no message has room for - 413, and the prompts that are being computed are answered', async () => {
+    const waiting: (() => void)[] = []
+    const { router, ask } = await startFleet((ids, done) => waiting.push(() => done(kvOf(ids))))
+    const innocent = ask(2)
+    await until('its prefill', () => waiting.length === 1)
+    const refused = await ask(2, null, 'x'.repeat((64 * 1024 ** 2) / 8 + 1))
+    expect([refused.status, await refused.json()]).toMatchObject([
+      413,
+      {
+        error: {
+          code: 'request.payload_too_large',
+          message: expect.stringContaining('at most 8388608'),
+        },
+      },
+    ])
+    expect(router.load).toBe(1)
+    waiting[0]?.()
+    expect(await (await innocent).json()).toEqual({ tokens: [1, 1], token_count: 2 })
   })
 })

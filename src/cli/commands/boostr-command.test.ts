@@ -64,6 +64,12 @@ describe('baton boostr', () => {
       { ...COMMON, maxTokens: '4294967296' },
       /--max-tokens: 4294967296 is invalid: expected at most 4294967295/,
     ],
+    [
+      'more KV than a frame has room for',
+      'router',
+      { ...COMMON, maxKvTransferBytes: '2147483649' },
+      /--max-kv-transfer-bytes: 2147483649 is invalid: expected at most 2147483648/,
+    ],
   ])('%s - is refused by name', async (_name, role, flags, message) => {
     await expect(runBoostr(role, { ...flags }, OPTIONS)).rejects.toMatchObject({
       code: 'config.invalid',

@@ -15,6 +15,7 @@ import {
   listenBoostrHttp,
 } from '../../boostr/index.ts'
 import { watchShutdownSignals } from '../../host/index.ts'
+import { KV_CACHE_BYTES_MAX } from '../../wire/index.ts'
 import type { BoostrHealth, BoostrMesh } from '../../boostr/index.ts'
 import { createDisaggConfig } from '../../boostr/index.ts'
 import { firstLineOf } from '../options/first-line.ts'
@@ -206,7 +207,11 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
     decode: (decodeWorkers as unknown[]).map((one) => placeOf('--decode-workers', one)),
     module: typeof module === 'string' ? module : null,
     peers,
-    maxKvTransferBytes: integerOf('--max-kv-transfer-bytes', flags['maxKvTransferBytes']),
+    maxKvTransferBytes: positiveOf(
+      '--max-kv-transfer-bytes',
+      flags['maxKvTransferBytes'],
+      KV_CACHE_BYTES_MAX,
+    ),
     kvBytesMax: integerOf('--max-kv-bytes', flags['maxKvBytes'] ?? 4 * 1024 ** 3),
     maxTokensMax: positiveOf('--max-tokens', flags['maxTokens'] ?? 131_072, U32_MAX),
     inFlightMax: positiveOf('--max-in-flight', flags['maxInFlight'] ?? 64),
