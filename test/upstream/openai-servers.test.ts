@@ -87,6 +87,34 @@ describe('OpenAI servers without ids', () => {
     })
   })
 
+  it.each(['abort', 'aborted', 'cancelled', 'canceled', 'error', 'ERROR', 'network_error'])(
+    'an answer that ends with %s - is not whole: the request may migrate',
+    async (finish) => {
+      const body = eventResponse([
+        { choices: [{ text: 'Once' }] },
+        { choices: [{ text: ' upon', finish_reason: finish }] },
+        'data: [DONE]',
+      ])
+      const { engine } = await served('mlx-lm', () => body, asOpenAi)
+      const error = await failureOf(chunksOf(engine, requestOf()))
+      expect([error.code, error.row.migratable]).toEqual(['backend.engine_shutdown', true])
+    },
+  )
+
+  it.each([
+    ['stop', 'stop'],
+    ['eos_token', 'stop'],
+    ['tool_calls', 'stop'],
+    ['content_filter', 'content_filter'],
+    ['length', 'length'],
+    ['max_tokens', 'length'],
+    ['MAX_TOKENS', 'length'],
+  ])('an answer that ends with %s - ends with %s', async (reason, finish) => {
+    const body = eventResponse([{ choices: [{ text: 'Once', finish_reason: reason }] }])
+    const { engine } = await served('mlx-lm', () => body, asOpenAi)
+    expect((await chunksOf(engine, requestOf())).at(-1)).toMatchObject({ finish })
+  })
+
   it('the halves of a character in two pieces - are one character', async () => {
     const pieces = ['a\ud83e', '\udd84b', '\ud83e', '\udd84', 'c\ud83e']
     const body = eventResponse([

@@ -20,7 +20,7 @@ import type {
   WrittenRequest,
 } from './dialect.ts'
 import { countIn, given, listIn, numberIn, textIn } from './plain-values.ts'
-import { errorOfEvent } from './upstream-error.ts'
+import { errorOfEvent, failureOfFinish } from './upstream-error.ts'
 
 const DEADLINE_MS = 15_000
 
@@ -94,6 +94,8 @@ class TextReader implements PieceReader {
       textIn(choice, 'delta', 'content') ??
       textIn(choice, 'message', 'content')
     const finish = textIn(choice, 'finish_reason')
+    const failure = failureOfFinish(finish)
+    if (failure !== null) return { tokenIds: [], error: failure }
     const cachedTokens = countIn(json, 'usage', 'prompt_tokens_details', 'cached_tokens')
     const promptTokens = countIn(json, 'usage', 'prompt_tokens')
     const completionTokens = countIn(json, 'usage', 'completion_tokens')
@@ -109,6 +111,7 @@ class TextReader implements PieceReader {
 }
 
 function finishOf(finish: string): 'stop' | 'length' | 'content_filter' {
-  if (finish === 'length') return 'length'
-  return finish === 'content_filter' ? 'content_filter' : 'stop'
+  const word = finish.toLowerCase()
+  if (word === 'length' || word === 'max_tokens') return 'length'
+  return word === 'content_filter' ? 'content_filter' : 'stop'
 }

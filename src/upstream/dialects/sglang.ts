@@ -26,7 +26,7 @@ import type {
 } from './dialect.ts'
 import { countIn, given, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
-import { errorOfEvent, errorOfResponse, withoutIds } from './upstream-error.ts'
+import { abortedByEngine, errorOfEvent, errorOfResponse, withoutIds } from './upstream-error.ts'
 
 const DEADLINE_MS = 15_000
 
@@ -320,9 +320,7 @@ function abortIn(json: unknown): BatonError {
     const message = textIn(json, 'meta_info', 'finish_reason', 'message') ?? ''
     return errorOfResponse(status, JSON.stringify({ error: { message } }))
   }
-  return new BatonError('backend.engine_shutdown', 'the engine aborted the request', {
-    data: { stage: 'upstream' },
-  })
+  return abortedByEngine()
 }
 
 function matchedIn(json: unknown): number | string | undefined {

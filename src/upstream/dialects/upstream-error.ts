@@ -44,6 +44,24 @@ export function redirected(status: number): BatonError {
   })
 }
 
+/**
+ * `finish_reason` of a request that has failed; any other one is the end of an answer. Gateways pass on the words of their
+ * engines.
+ */
+const FAILED =
+  /^(abort(ed)?|cancell?ed|error|failed|timeout|network_error|insufficient_system_resource)$/i
+
+/** The engine was told to end the request, or could not go on: the answer so far is not whole. */
+export function failureOfFinish(finish: string | undefined): BatonError | null {
+  return finish !== undefined && FAILED.test(finish) ? abortedByEngine() : null
+}
+
+export function abortedByEngine(): BatonError {
+  return new BatonError('backend.engine_shutdown', 'the engine aborted the request', {
+    data: { stage: 'upstream' },
+  })
+}
+
 function retryAfterIn(header: string | undefined): { readonly retryAfterMs?: number } {
   if (header === undefined || !/^\d{1,5}$/.test(header)) return {}
   return { retryAfterMs: 1000 * Number(header) }

@@ -1,12 +1,12 @@
 /**
  * Reads answers of vLLM from both of its routes with token ids, streamed or whole.
  */
-import { BatonError, isRecord } from '../../base/index.ts'
+import { isRecord } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { Piece, PieceReader } from './dialect.ts'
 import { countIn, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
-import { errorOfEvent, withoutIds } from './upstream-error.ts'
+import { errorOfEvent, failureOfFinish, withoutIds } from './upstream-error.ts'
 import { prefillResultOf } from './vllm-transfer.ts'
 
 interface PrefillLeg {
@@ -32,7 +32,7 @@ export class VllmReader implements PieceReader {
     const cachedTokens = countIn(json, 'usage', 'prompt_tokens_details', 'cached_tokens')
     const promptTokens = countIn(json, 'usage', 'prompt_tokens')
     const finish = textIn(choice, 'finish_reason')
-    const failure = failureOf(finish)
+    const failure = failureOfFinish(finish)
     if (failure !== null) return { tokenIds: [], error: failure }
     const hasText = (textIn(choice, 'text') ?? '') !== ''
     // Of a prefill leg only the transfer parameters count.
@@ -86,14 +86,6 @@ export class TransferReader implements PieceReader {
     if (piece?.kvMoved !== undefined) this.isTold = true
     return piece
   }
-}
-
-/** The server aborted the request. */
-function failureOf(finish: string | undefined): BatonError | null {
-  if (finish !== 'abort' && finish !== 'error') return null
-  return new BatonError('backend.engine_shutdown', 'the engine aborted the request', {
-    data: { stage: 'upstream' },
-  })
 }
 
 function valueOf(json: unknown, key: string): unknown {
