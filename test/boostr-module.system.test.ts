@@ -7,6 +7,7 @@ import { startBaton } from './running-server.ts'
 
 /** The first token of a prompt says what is wrong with its model; the KV is the prompt. */
 const MODULE = `
+setInterval(() => undefined, 1_000)
 const kvOf = (ids) => new Uint8Array(ids.slice().buffer)
 const faults = [
   (_, done) => setTimeout(done, 1, null),
@@ -60,7 +61,7 @@ async function startFleet(module: string) {
 }
 
 describe('baton boostr --module', () => {
-  it('whatever its functions hand over, and errors outside of them - other requests continue', async () => {
+  it('whatever its functions hand over, and errors outside of them - other requests continue, SIGTERM ends it', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-boostr-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
     const module = join(folder, 'model.mjs')

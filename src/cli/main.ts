@@ -249,6 +249,7 @@ function program({ exit, served }: Ends): Command {
       async (flags: Flags) => {
         const { runBoostr } = await import('./commands/boostr-command.ts')
         served(await runBoostr(role, flags, resolved(flags)))
+        endSoon()
       },
     )
   }
@@ -263,8 +264,8 @@ function helpCommand(): Command {
 }
 
 /**
- * A server has ended and closed everything, but a library may have left something open that would keep the process: the
- * client of NATS leaves its socket open if it is closed while it waits for the server's first message.
+ * A server has ended and closed everything, but a library or a user's module may have left something open that would keep
+ * the process: the client of NATS leaves its socket open if it is closed while it waits for the server's first message.
  */
 function endSoon(): void {
   setTimeout(() => process.exit(), REMAINS_MS).unref()
