@@ -199,7 +199,7 @@ const TABLE = [
     '<s>',
     amount(0, 86_400),
     10,
-    'how long running requests may take to finish after Ctrl-C or SIGTERM',
+    'how long running requests may take to finish after Ctrl-C or SIGTERM; a second signal, at least half a second later, ends at once',
   ),
   spec(
     'operation',
