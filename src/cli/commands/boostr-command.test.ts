@@ -65,6 +65,36 @@ describe('baton boostr', () => {
       /--max-tokens: 4294967296 is invalid: expected at most 4294967295/,
     ],
     [
+      'a rank that no message can name',
+      'decode',
+      { ...WORKER, rank: '4294967296' },
+      /--rank: 4294967296 is invalid: expected at most 4294967295/,
+    ],
+    [
+      'such a rank of another process',
+      'decode',
+      { ...WORKER, accept: ['99999999999'] },
+      /--accept: 99999999999 is invalid: expected at most 4294967295/,
+    ],
+    [
+      'such a rank before an address',
+      'prefill',
+      { ...WORKER, decodeWorkers: ['99999999999=a:1'] },
+      /--decode-workers: 99999999999 is invalid: expected at most 4294967295/,
+    ],
+    [
+      'its own rank as one that may connect',
+      'decode',
+      { ...WORKER, accept: ['0', '1'] },
+      /--accept: 1 is the rank of this process/,
+    ],
+    [
+      'its own rank as a decode worker',
+      'prefill',
+      { ...WORKER, decodeWorkers: ['1=a:1'] },
+      /--decode-workers: 1 is the rank of this process/,
+    ],
+    [
       'more KV than a frame has room for',
       'router',
       { ...COMMON, maxKvTransferBytes: '2147483649' },

@@ -33,7 +33,7 @@ import type { WireSecurity } from '../guard/wire-security.ts'
 const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
 const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as const
 
-/** A message has no room for more `max_tokens`. */
+/** Messages have no room for a larger rank, or more `max_tokens`. */
 const U32_MAX = 0xffffffff
 
 /** For answers that are still running when the router ends. */
@@ -75,6 +75,7 @@ export async function runBoostr(
   options: readonly ResolvedOption[],
 ): Promise<number> {
   const settings = settingsOf(flags)
+  if (role !== 'router') refuseOwnRank(settings)
   const security = wireSecurity(serveConfig(options))
   const warning = role === 'router' ? null : openWireWarning(settings.listen.host, security)
   if (warning !== null) console.error(warning)
@@ -199,10 +200,10 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
   } = flags
   if (peers !== 'baton' && peers !== 'boostr') throw invalid('--peers', 'expected baton or boostr')
   return {
-    rank: integerOf('--rank', rank),
+    rank: rankOf('--rank', rank),
     listen: addressOf('--listen', listen ?? '127.0.0.1:0'),
     http: addressOf('--http', http ?? '127.0.0.1:0'),
-    accept: (accept as unknown[]).map((one) => integerOf('--accept', one)),
+    accept: (accept as unknown[]).map((one) => rankOf('--accept', one)),
     prefill: (prefillWorkers as unknown[]).map((one) => placeOf('--prefill-workers', one)),
     decode: (decodeWorkers as unknown[]).map((one) => placeOf('--decode-workers', one)),
     module: typeof module === 'string' ? module : null,
@@ -218,16 +219,32 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
   }
 }
 
+/** It would wait for itself. A router's ranks are checked with the roles of its fleet. */
+function refuseOwnRank({ rank, accept, decode }: BoostrSettings): void {
+  if (accept.includes(rank)) throw invalid('--accept', `${rank} is the rank of this process`)
+  if (!ranksOf(decode).includes(rank)) return
+  throw invalid('--decode-workers', `${rank} is the rank of this process`)
+}
+
 function integerOf(flag: string, value: unknown): number {
   if (/^\d{1,15}$/.test(String(value))) return Number(value)
   throw invalid(flag, `${String(value)} is invalid: expected a number`)
 }
 
+/** As messages name it. */
+function rankOf(flag: string, value: unknown): number {
+  return atMost(flag, integerOf(flag, value), U32_MAX)
+}
+
 function positiveOf(flag: string, value: unknown, most = Infinity): number {
-  const number = integerOf(flag, value)
-  if (number > most) throw invalid(flag, `${number} is invalid: expected at most ${most}`)
+  const number = atMost(flag, integerOf(flag, value), most)
   if (number > 0) return number
   throw invalid(flag, '0 is invalid: expected a positive number')
+}
+
+function atMost(flag: string, number: number, most: number): number {
+  if (number <= most) return number
+  throw invalid(flag, `${number} is invalid: expected at most ${most}`)
 }
 
 function addressOf(flag: string, value: unknown): { readonly host: string; readonly port: number } {
@@ -240,7 +257,7 @@ function placeOf(flag: string, value: unknown): Place {
   const [, rank, address] = /^(\d+)=(.+)$/.exec(String(value)) ?? []
   if (rank === undefined)
     throw invalid(flag, `${String(value)} is invalid: expected rank=host:port`)
-  return { rank: integerOf(flag, rank), ...addressOf(flag, address) }
+  return { rank: rankOf(flag, rank), ...addressOf(flag, address) }
 }
 
 function invalid(flag: string, message: string): BatonError {
