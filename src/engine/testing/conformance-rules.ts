@@ -32,7 +32,8 @@ export const CONFORMANCE_RULES = {
   'drop-not-observed': 'Closing a running stream must return within the deadline.',
   'drop-not-released': 'A closed stream must release its resources.',
   'generate-before-start': 'An engine that was not started must refuse requests.',
-  'abort-failed': '`abort` of an ended or unknown request must have no effect.',
+  'abort-failed':
+    '`abort` of an ended or unknown request must have no effect, also on others that run.',
   'health-check-failed': 'The health check request must be answered.',
   'observe-failed': '`observe` must not throw.',
   'rank-unknown': 'KV events and load reports must be of ranks that the engine config names.',

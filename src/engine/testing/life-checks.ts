@@ -1,5 +1,5 @@
 /**
- * Checks of start and end: start, abort of finished requests, drain, cleanup with live streams, repeated cleanup, and
+ * Checks of start and end: start, drain, cleanup with live streams, repeated cleanup, and
  * cleanup without start.
  */
 import { engineConfigFault } from '../config-fault.ts'
@@ -32,20 +32,6 @@ export async function checkStart(subject: ConformanceSubject): Promise<boolean> 
   } catch (error) {
     report.fail('start-failed', thrownText(error))
     return false
-  }
-}
-
-export async function checkAbort(subject: ConformanceSubject): Promise<void> {
-  const { engine } = subject
-  if (engine.abort === undefined) {
-    subject.report.skip('abort', 'the engine has no abort')
-    return
-  }
-  const request = subject.request(2)
-  await subject.read(request)
-  for (const id of [request.requestId, 'never-seen']) {
-    const result = await subject.succeeds(() => engine.abort?.(id))
-    if (result !== true) subject.report.fail('abort-failed', result)
   }
 }
 

@@ -5,6 +5,7 @@
  * engine runs through all checks in order, as in a worker; a second one is never started.
  */
 import { sleep } from '../../base/index.ts'
+import { checkAbort } from './abort-check.ts'
 import {
   checkConcurrentStop,
   checkDrop,
@@ -29,7 +30,6 @@ import {
   EMBEDS_ONLY,
 } from './generate-checks.ts'
 import {
-  checkAbort,
   checkCleanup,
   checkCleanupWithoutStart,
   checkDrain,
