@@ -24,7 +24,7 @@ export { needsFeatures, refuseMissingFeatures } from './fields/engine-features.t
 export { forcedCallSchema } from './fields/forced-call-schema.ts'
 export { errorEvent, errorReply, errorTypeOf } from './replies/error-reply.ts'
 export type { GenerationOptions } from './fields/generation-fields.ts'
-export { readJsonObject } from './fields/json-body.ts'
+export { readJsonObject, refuseUnwieldy } from './fields/json-body.ts'
 export {
   asciiJson,
   quoteJson,

@@ -180,11 +180,22 @@ describe('bodies', () => {
   it('values of a long body - accepted at the limit, refused beyond; numbers in lists have their own limit', () => {
     const list = (count: number, value: string) => `{"a":[${`${value},`.repeat(count)}${value}]}`
     const [values, numbers] = [256 * 1024, 4 * 1024 * 1024]
-    for (const count of [values - 1, values]) expect(read(list(count, '""'))).toHaveProperty('a')
-    expect(() => read(list(values + 1, '""'))).toThrow('more than 262144 values')
+    // The object and its list count, too.
+    const elements = values - 2
+    for (const count of [elements - 1, elements]) {
+      expect(read(list(count, '""'))).toHaveProperty('a')
+    }
+    expect(() => read(list(elements + 1, '""'))).toThrow('more than 262144 values')
     for (const count of [numbers - 1, numbers]) expect(read(list(count, '1'))).toHaveProperty('a')
     expect(() => read(list(numbers + 1, '1'))).toThrow('more than 4194304 numbers')
     expect(read(`{"a":"${','.repeat(values + 1)}"}`)).toHaveProperty('a')
+  })
+
+  it('lists in lists of a long body - each counts as a value', () => {
+    const chain = `${'['.repeat(900)}${']'.repeat(900)}`
+    const body = (chains: number) => `{"a":[${Array.from({ length: chains }, () => chain).join()}]}`
+    expect(read(body(291))).toHaveProperty('a')
+    expect(() => read(body(292))).toThrow('more than 262144 values')
   })
 
   it('invalid JSON, or no object - 400', () => {

@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined and grown, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
+ * JSON values, the size of JSON, bytes joined and grown, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
  * terminal, in a log or in HTML.
  * May use: nothing. For: every room.
  */
@@ -17,8 +17,10 @@ export { withDeadline } from './deadline.ts'
 export { ERROR_CODES, isSendersFault } from './error-codes.ts'
 export type { ErrorClass, ErrorCode } from './error-codes.ts'
 export { escapeHtml } from './escape-html.ts'
-export { endOfString, exactJson, hasExactIntegers, parseExactJson } from './exact-json.ts'
-export { withExactIntegers, withPlainIntegers } from './exact-json.ts'
+export { endOfString, exactJson, hasExactIntegers, parseExactJson } from './json/exact-json.ts'
+export { withExactIntegers, withPlainIntegers } from './json/exact-json.ts'
+export { excessOfJson, JSON_DEPTH_MAX, sizeOfJson } from './json/json-size.ts'
+export type { JsonLimits, JsonSize } from './json/json-size.ts'
 export { freeMemory, freeOwned, ownMemory } from './free-memory.ts'
 export { InFlightMap, InFlightSet } from './in-flight.ts'
 export type { InFlight } from './in-flight.ts'
@@ -36,5 +38,5 @@ export { roundedMs } from './rounded-ms.ts'
 export { wellFormed } from './well-formed.ts'
 export { parseWorkerId, workerIdOf } from './worker-id.ts'
 export type { WorkerId } from './worker-id.ts'
-export { nameOfToken, recordOf, textOf } from './json-value.ts'
-export type { JsonRecord } from './json-value.ts'
+export { nameOfToken, recordOf, textOf } from './json/json-value.ts'
+export type { JsonRecord } from './json/json-value.ts'

@@ -2,7 +2,8 @@
  * Parses a request body as JSON, leniently: raw control characters inside strings and invalid UTF-8 are accepted,
  * because clients send them. 64-bit integers keep all digits.
  */
-import { BatonError, isRecord, withExactIntegers, messageOf } from '../../base/index.ts'
+import { BatonError, excessOfJson, isRecord, JSON_DEPTH_MAX, messageOf } from '../../base/index.ts'
+import { sizeOfJson, withExactIntegers } from '../../base/index.ts'
 import { exactWorkerIds } from './worker-id-digits.ts'
 
 const utf8 = new TextDecoder()
@@ -18,7 +19,7 @@ export function readJsonObject(
       { data: { contentType: contentType ?? null } },
     )
   }
-  if (body.length > SMALL_BYTES) refuseUnwieldy(body)
+  refuseUnwieldy(body)
   const value = parseLenient(body)
   if (isRecord(value)) return value
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
@@ -81,60 +82,26 @@ function refusal(cause: unknown): BatonError {
   })
 }
 
-const NESTING_MAX = 1000
-/** Smaller bodies cannot be slow or nested too deeply. */
-const SMALL_BYTES = NESTING_MAX
 /** More token ids than any context holds. */
 const NUMBERS_MAX = 4 * 1024 * 1024
 /** Limit for values that are not plain numbers of a list, since each is validated by a schema. */
 const VALUES_MAX = 256 * 1024
+const LIMITS = { depth: JSON_DEPTH_MAX, numbers: NUMBERS_MAX, values: VALUES_MAX }
+/** Smaller bodies cannot be slow or nested too deeply. */
+const SMALL_BYTES = JSON_DEPTH_MAX
 
 /**
  * Refuses bodies whose parsing or validation would block the event loop for seconds: megabytes of opening brackets,
  * or of tiny values.
  */
-function refuseUnwieldy(body: Uint8Array): void {
-  let depth = 0
-  let numbers = 0
-  let values = 0
-  let isInside = false
-  for (let at = 0; at < body.length; at++) {
-    const byte = body[at] as number
-    if (byte === QUOTE) {
-      isInside = !isInside
-      // A long string without escapes is skipped at once.
-      if (isInside) at = beforeEndOfText(body, at)
-    } else if (isInside) {
-      if (byte === BACKSLASH) at++
-    } else if (byte === COMMA) {
-      if (beginsNumber(body[at + 1] === SPACE ? body[at + 2] : body[at + 1])) numbers++
-      else values++
-    } else if (byte === 0x5b || byte === 0x7b) {
-      depth++
-      if (depth > NESTING_MAX) throw unwieldy(`is nested more than ${NESTING_MAX} deep`)
-    } else if (byte === 0x5d || byte === 0x7d) depth--
-  }
-  if (numbers > NUMBERS_MAX) throw unwieldy(`lists more than ${NUMBERS_MAX} numbers`)
-  if (values > VALUES_MAX) throw unwieldy(`holds more than ${VALUES_MAX} values`)
-}
-
-/** The byte before the closing quote of the string that begins at `at`; `at` itself if an escape makes that uncertain. */
-function beforeEndOfText(body: Uint8Array, at: number): number {
-  const end = body.indexOf(QUOTE, at + 1)
-  return end === -1 || body[end - 1] === BACKSLASH ? at : end - 1
-}
-
-function beginsNumber(byte: number | undefined): boolean {
-  return byte !== undefined && ((byte >= 0x30 && byte <= 0x39) || byte === 0x2d)
-}
-
-function unwieldy(what: string): BatonError {
-  return new BatonError('request.invalid_argument', `the JSON body ${what}`)
+export function refuseUnwieldy(body: Uint8Array): void {
+  if (body.length <= SMALL_BYTES) return
+  const excess = excessOfJson(sizeOfJson(body), LIMITS)
+  if (excess === null) return
+  throw new BatonError('request.invalid_argument', `the JSON body ${excess}`)
 }
 
 const QUOTE = 0x22
-const COMMA = 0x2c
-const SPACE = 0x20
 const BACKSLASH = 0x5c
 const HEX = '0123456789abcdef'
 

@@ -2,6 +2,7 @@
  * Parses one line of a batch's input: a request, or the reason why it is invalid. The body stays the original
  * bytes, so that no digit of a number is lost.
  */
+import { refuseUnwieldy } from '../../api/index.ts'
 import { BatonError, isRecord } from '../../base/index.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { BatchFault } from './batch-record.ts'
@@ -23,6 +24,7 @@ export function readBatchLine(
   let members
   let fields
   try {
+    refuseUnwieldy(bytes)
     members = new JsonMembers(bytes).top()
     fields = JSON.parse(utf8.decode(bytes)) as Record<string, unknown>
   } catch (thrown) {

@@ -1,5 +1,5 @@
 /** Helpers to read values of unknown shape from a model's JSON files; errors name the place. */
-import { isRecord } from './is-record.ts'
+import { isRecord } from '../is-record.ts'
 
 export type JsonRecord = Readonly<Record<string, unknown>>
 

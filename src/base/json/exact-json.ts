@@ -5,7 +5,7 @@
  * written must be returned to it unchanged. Code that computes with such values or serialises them with
  * `JSON.stringify` has to expect bigints (`exactJson` serialises them, `withPlainIntegers` converts them to doubles).
  */
-import { isRecord } from './is-record.ts'
+import { isRecord } from '../is-record.ts'
 
 /** Integers of fewer than 16 digits always fit into a double. */
 const MANY_DIGITS = /[0-9]{16}/
