@@ -91,8 +91,10 @@ function addCall(messages: Record<string, unknown>[], entry: Record<string, unkn
   }
   const last = messages.at(-1)
   if (last?.['role'] === 'assistant') {
-    const calls = Array.isArray(last['tool_calls']) ? (last['tool_calls'] as unknown[]) : []
-    last['tool_calls'] = [...calls, call]
+    // Added in place: a copy per call would be quadratic.
+    const calls = last['tool_calls']
+    if (Array.isArray(calls)) calls.push(call)
+    else last['tool_calls'] = [call]
   } else messages.push({ role: 'assistant', content: '', tool_calls: [call] })
 }
 
