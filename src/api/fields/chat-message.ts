@@ -1,8 +1,9 @@
 /** Validates chat messages and joins text parts to one string, because templates expect plain strings. */
 import { z } from 'zod'
-import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
+import { BatonError } from '../../base/index.ts'
 import { FUNCTION_NAME_MAX } from './chat-tools.ts'
 import { fieldsSchema } from './record-schema.ts'
+import type { RenderedJson } from './rendered-json.ts'
 
 const part = z.looseObject({ type: z.string() })
 const content = z.union([z.string(), z.array(part)], 'must be a text, or text parts').nullish()
@@ -51,11 +52,15 @@ export interface ChatMessage {
   readonly reasoning_content?: string
 }
 
-export function chatMessage(message: z.infer<typeof messageSchema>, index: number): ChatMessage {
+export function chatMessage(
+  message: z.infer<typeof messageSchema>,
+  index: number,
+  rendered: RenderedJson,
+): ChatMessage {
   const { name, tool_call_id, reasoning } = message
   // vLLM calls it `reasoning`; in other APIs that field means something else.
   const thought = message.reasoning_content ?? (typeof reasoning === 'string' ? reasoning : null)
-  const calls = message.tool_calls?.map(toolCallMessage)
+  const calls = message.tool_calls?.map((call) => toolCallMessage(call, rendered))
   return {
     role: message.role,
     content: plainContent(message, `messages[${index}].content`),
@@ -67,27 +72,22 @@ export function chatMessage(message: z.infer<typeof messageSchema>, index: numbe
 }
 
 /** Templates print arguments as JSON, so arguments given as JSON text of an object are parsed. */
-function toolCallMessage(call: z.infer<typeof toolCall>): ToolCallMessage {
+function toolCallMessage(call: z.infer<typeof toolCall>, rendered: RenderedJson): ToolCallMessage {
+  rendered.spend(1, 'messages')
   const id = call.id === undefined ? {} : { id: call.id }
   if (call.type === 'custom') {
     const { name, input } = call.custom
     return { ...id, type: 'function', function: { name, arguments: { input } } }
   }
-  const { name, arguments: given } = call.function
+  const { name, arguments: given = {} } = call.function
+  if (typeof given !== 'string') rendered.add(given, 'messages')
   return {
     ...id,
     type: 'function',
-    function: { name, arguments: argumentsObject(given ?? {}) },
-  }
-}
-
-function argumentsObject(given: string | Record<string, unknown>): unknown {
-  if (typeof given !== 'string') return given
-  try {
-    const value = parseExactJson(given)
-    return isRecord(value) ? value : given
-  } catch {
-    return given
+    function: {
+      name,
+      arguments: typeof given === 'string' ? rendered.objectIn(given, 'messages') : given,
+    },
   }
 }
 

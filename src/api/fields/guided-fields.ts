@@ -1,10 +1,19 @@
 /** Fields for structured output (`response_format`, `guided_*`): their schema, and the resulting constraint. */
 import { z } from 'zod'
-import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
+import { BatonError, excessOfJson, isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
+import { parseExactJson, sizeOfJson } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
 import { fieldsSchema } from './record-schema.ts'
 
 const GRAMMAR_NESTING_MAX = 500
+/** Limits for a schema that is a text of JSON, which the limits of a body do not see. */
+const SCHEMA_VALUES_MAX = 256 * 1024
+const SCHEMA_LIMITS = {
+  depth: JSON_DEPTH_MAX,
+  numbers: SCHEMA_VALUES_MAX,
+  values: SCHEMA_VALUES_MAX,
+}
+const utf8 = new TextEncoder()
 const OPEN = 0x28
 const CLOSE = 0x29
 
@@ -78,7 +87,7 @@ function structuredOf(
   const named = (entry: GuidedDecoding | undefined): GuidedDecoding | undefined =>
     entry === undefined ? undefined : { ...entry, field: 'structured_outputs' }
   return [
-    named(jsonSchemaOf(json ?? undefined)),
+    named(jsonSchemaOf(json ?? undefined, 'structured_outputs.json')),
     regex == null ? undefined : { kind: 'regex', pattern: regex, field: 'structured_outputs' },
     choice == null ? undefined : { kind: 'choice', choices: choice, field: 'structured_outputs' },
     named(grammarOf(grammar ?? undefined)),
@@ -101,16 +110,27 @@ function formatOf(format: GuidedFields['response_format']): GuidedDecoding | und
   }
 }
 
-function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | undefined {
+function jsonSchemaOf(
+  value: GuidedFields['guided_json'],
+  field = 'guided_json',
+): GuidedDecoding | undefined {
   if (value === undefined) return undefined
-  if (typeof value !== 'string') return schemaOrJson(value, 'guided_json')
+  if (typeof value !== 'string') return schemaOrJson(value, field)
+  const size = sizeOfJson(utf8.encode(value))
+  const excess = size.isClosed ? excessOfJson(size, SCHEMA_LIMITS) : null
+  if (excess !== null) throw refused(field, excess)
+  const schema = size.isClosed ? parsedSchema(value, field) : undefined
+  if (schema === undefined) throw refused(field, 'is a text that is not JSON')
+  if (isRecord(schema)) return schemaOrJson(schema, field)
+  throw refused(field, 'must be a JSON schema object')
+}
+
+function parsedSchema(json: string, field: string): unknown {
   try {
-    const schema = parseExactJson(value)
-    if (isRecord(schema)) return schemaOrJson(schema, 'guided_json')
+    return parseExactJson(json)
   } catch (cause) {
-    throw refused('guided_json', 'is a text that is not JSON', cause)
+    throw refused(field, 'is a text that is not JSON', cause)
   }
-  throw refused('guided_json', 'must be a JSON schema object')
 }
 
 /** Only with `strict: true` unsupported keywords are refused. */

@@ -15,6 +15,7 @@ import {
 } from '../fields/generation-fields.ts'
 import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { RenderedJson } from '../fields/rendered-json.ts'
 import { checked } from '../fields/schema-check.ts'
 import { isPlainChat } from './plain-chat.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
@@ -82,15 +83,22 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   })
   const continues = fields.continue_final_message ?? hasPrefix(fields.messages)
   refuseContinuing(fields)
+  const rendered = new RenderedJson()
+  rendered.spend(fields.messages.length, 'messages')
+  const messages = fields.messages.map((message, index) => chatMessage(message, index, rendered))
+  const { chat_template_args: args, chat_template_kwargs: kwargs } = fields
+  if (offered.tools.length > 0) rendered.add(offered.tools, 'tools')
+  if (args !== undefined) rendered.add(args, 'chat_template_args')
+  if (kwargs !== undefined) rendered.add(kwargs, 'chat_template_kwargs')
   // Own members first: members after a spread cost a call into the runtime each.
   return {
-    messages: fields.messages.map(chatMessage),
+    messages,
     ...offered,
     parallelToolCalls: fields.parallel_tool_calls ?? true,
     templateArguments: {
       ...given({ reasoning_effort: fields.reasoning_effort }),
-      ...fields.chat_template_args,
-      ...fields.chat_template_kwargs,
+      ...args,
+      ...kwargs,
     },
     addGenerationPrompt: fields.add_generation_prompt ?? true,
     continueFinalMessage: continues,

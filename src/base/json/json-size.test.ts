@@ -21,6 +21,17 @@ describe('the size of JSON', () => {
     expect(sizeOf(json)).toEqual({ depth, numbers, values, isClosed: true })
   })
 
+  it('strings of any length, with and without escapes - what is in them does not count', () => {
+    for (let length = 0; length < 80; length++) {
+      for (const escape of ['', '\\"', '\\\\']) {
+        for (const text of [`${escape}${'['.repeat(length)}`, `${','.repeat(length)}${escape}`]) {
+          expect(sizeOf(`["${text}","${text}"]`)).toMatchObject({ depth: 1, values: 2 })
+          expect(sizeOf(`["${text}]`).isClosed).toBe(false)
+        }
+      }
+    }
+  })
+
   it.each(['[', '{"a":[1}', '"', '{"a":"}', '[]]', '{"a":"\\"}'])('%s - is not closed', (json) => {
     expect(sizeOf(json).isClosed).toBe(false)
   })

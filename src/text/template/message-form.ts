@@ -3,7 +3,8 @@
  * omit the content next to them; some templates want parsed values, an empty text, or a tool list even if there are
  * no tools.
  */
-import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
+import { BatonError, isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
+import { parseExactJson, sizeOfJson } from '../../base/index.ts'
 
 export interface ChatMessage {
   readonly role: string
@@ -53,8 +54,10 @@ export function formsToTry(
   if (messages.some((message) => (message.content ?? null) === null)) {
     add((each) => ({ ...each, emptyContent: !each.emptyContent }))
   }
-  if (messages.some((message) => (message.tool_calls?.length ?? 0) > 0)) {
+  if (messages.some((message) => message.tool_calls?.some(hasTextArguments) === true)) {
     add((each) => ({ ...each, parsedArguments: !each.parsedArguments }))
+  }
+  if (messages.some((message) => (message.tool_calls?.length ?? 0) > 0)) {
     add((each) => ({ ...each, shortIds: !each.shortIds }))
   }
   if (!hasTools) add((each) => ({ ...each, emptyTools: !each.emptyTools }))
@@ -106,16 +109,38 @@ function flattenContent(content: ChatMessage['content']): string | null {
     .join('')
 }
 
+function hasTextArguments(call: unknown): boolean {
+  return typeof functionOf(call)?.['arguments'] === 'string'
+}
+
+/** Of a call in OpenAI's form; undefined for anything else. */
+function functionOf(call: unknown): Readonly<Record<string, unknown>> | undefined {
+  return isRecord(call) && isRecord(call['function']) ? call['function'] : undefined
+}
+
 /** A call in OpenAI's form with its arguments parsed; anything else unchanged. */
 function parseArguments(call: unknown): unknown {
-  if (!isRecord(call) || !isRecord(call['function'])) return call
-  const text = call['function']['arguments']
-  if (typeof text !== 'string') return call
+  const called = functionOf(call)
+  const text = called?.['arguments']
+  if (typeof text !== 'string' || !mayBeObject(text)) return call
   try {
     const value = parseExactJson(text)
-    return isRecord(value) ? { ...call, function: { ...call['function'], arguments: value } } : call
+    return isRecord(call) && isRecord(value)
+      ? { ...call, function: { ...called, arguments: value } }
+      : call
   } catch (thrown) {
     if (thrown instanceof SyntaxError) return call
     throw thrown
   }
+}
+
+const BEGINS_OBJECT = /^[ \t\r\n]*\{/
+const utf8 = new TextEncoder()
+
+/** False for other texts, and for what is nested so deeply that rendering it would overflow the stack. */
+function mayBeObject(text: string): boolean {
+  if (!BEGINS_OBJECT.test(text)) return false
+  if (text.length <= JSON_DEPTH_MAX) return true
+  const { isClosed, depth } = sizeOfJson(utf8.encode(text))
+  return isClosed && depth <= JSON_DEPTH_MAX
 }

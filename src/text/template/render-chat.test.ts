@@ -76,6 +76,24 @@ describe('a chat with much text that looks like control tokens', () => {
     expect(run(template, user(CONTROL + long)).text).toBe(String(CONTROL.length + long.length))
   })
 
+  it('very many texts that the template rejects - a pause before each form that is tried', () => {
+    const reject = new ChatTemplate("{{ raise_exception('no') }}")
+    const fields = Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => [`f${at}`, 'x']))
+    const calls = [{ id: 'c', function: { name: 'f', arguments: fields } }]
+    const steps = renderChatInSteps(
+      reject,
+      tokenizer,
+      user('hi', { tool_calls: calls }),
+      () => undefined,
+    )
+    let pauses = 0
+    expect(() => {
+      while (steps.next().done !== true) pauses += 1
+    }).toThrow('no')
+    // With and without shortened ids, and with a list of tools or null.
+    expect(pauses).toBe(4)
+  })
+
   it('of usual length - rendered without a pause, and refused if it is too long', () => {
     expect(run(show, user(CONTROL.repeat(100)))).toEqual({
       asked: [1200],

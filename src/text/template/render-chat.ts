@@ -39,6 +39,8 @@ interface MarkedChat {
 
 /** Texts that are longer together are rendered without marks first, to see whether they are worth marking. */
 const LONG_CHARACTERS = 1024 * 1024
+/** Rendering one text, or one field name, takes about as long as looking at so many characters. */
+const CHARACTERS_PER_TEXT = 20
 
 export function renderChat(
   template: ChatTemplate,
@@ -49,8 +51,8 @@ export function renderChat(
 }
 
 /**
- * As `renderChat`, in steps between which other work may run, if there is much user text that looks like control
- * tokens. `refuse` is asked as soon as the length of such a chat is known, because what follows takes time and memory.
+ * As `renderChat`, in steps between which other work may run, if there are very many texts, or much user text that
+ * looks like control tokens. `refuse` is asked as soon as the length of such a chat is known, because what follows takes time and memory.
  */
 export function* renderChatInSteps(
   template: ChatTemplate,
@@ -136,6 +138,8 @@ function* renderForm(
   const pattern = controlTextPatternOf(tokenizer.addedTokens)
   const texts: string[] = []
   collectTexts(user, texts)
+  // A template that rejects the messages is rendered once per form.
+  if (pace.spend(texts.length * CHARACTERS_PER_TEXT)) yield
   // Nearly all requests have no control token in their text: nothing to replace or restore.
   if (!(yield* occursInAny(texts, pattern, pace))) return { text: render(user), guard: null }
   const isLong = texts.reduce((sum, text) => sum + text.length, 0) > LONG_CHARACTERS

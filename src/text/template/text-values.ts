@@ -5,9 +5,10 @@ export function collectTexts(value: unknown, into: string[]): void {
   if (typeof value === 'string') into.push(value)
   else if (Array.isArray(value)) for (const item of value as unknown[]) collectTexts(item, into)
   else if (typeof value === 'object' && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
+    // Not by entries: a pair per member takes three times as long.
+    for (const key of Object.keys(value)) {
       into.push(key)
-      collectTexts(item, into)
+      collectTexts((value as Readonly<Record<string, unknown>>)[key], into)
     }
   }
 }

