@@ -58,3 +58,47 @@ describe('usageOfWhole', () => {
     expect(usageOfWhole(text)).toMatchObject({ promptTokens: 7, completionTokens: 3 })
   })
 })
+
+describe('cached tokens', () => {
+  const MAX = 4294967295
+  const usage = (fields: object) => usageOfWhole(JSON.stringify({ usage: fields }))
+  const details = (cached: unknown) => ({ prompt_tokens_details: { cached_tokens: cached } })
+
+  it.each([
+    [7, 6, 6],
+    [7, 7, 7],
+    [7, 8, 7],
+    [7, MAX, 7],
+    [0, 1, 0],
+    [MAX, MAX, MAX],
+  ])('of a prompt of %i tokens, %i are reported - %i count', (prompt, cached, counted) => {
+    const told = usage({ prompt_tokens: prompt, completion_tokens: 1, ...details(cached) })
+    expect(told).toMatchObject({ promptTokens: prompt, cachedTokens: counted })
+    const input = { input_tokens: prompt, input_tokens_details: { cached_tokens: cached } }
+    expect(usage(input)).toMatchObject({ promptTokens: prompt, cachedTokens: counted })
+  })
+
+  it.each([undefined, null, 1.5, -1, MAX + 1, 1e300, '7'])(
+    'of a prompt whose length (%s) cannot be read - do not count',
+    (prompt) => {
+      const told = usage({ prompt_tokens: prompt, completion_tokens: 3, ...details(99) })
+      expect(told).toEqual({ promptTokens: 0, completionTokens: 3, totalTokens: 3 })
+    },
+  )
+
+  it.each([1.5, -1, MAX + 1, 1e12])('%s of them - are not counted', (cached) => {
+    const told = usage({ prompt_tokens: 7, completion_tokens: 3, ...details(cached) })
+    expect(told).toEqual({ promptTokens: 7, completionTokens: 3, totalTokens: 10 })
+  })
+
+  it('beside the others, as in the Anthropic API - are a part of the prompt', () => {
+    const start =
+      'event: message_start\ndata: {"message":{"usage":{"input_tokens":7,"cache_read_input_tokens":90,"cache_creation_input_tokens":3}}}\n\n'
+    for (const end of ['{"output_tokens":3}', '{"input_tokens":7,"output_tokens":3}']) {
+      const delta = `event: message_delta\ndata: {"usage":${end}}\n\n`
+      expect(of([start, delta])).toMatchObject({ promptTokens: 100, cachedTokens: 90 })
+    }
+    const most = { input_tokens: MAX, cache_read_input_tokens: MAX }
+    expect(usage(most)).toMatchObject({ promptTokens: MAX, cachedTokens: MAX })
+  })
+})

@@ -64,11 +64,22 @@ export function usageOfWhole(text: string): Usage | null {
   return events.usage()
 }
 
+/** What an engine says beyond what is possible is left out, because metrics and the limits of keys add it up. */
 function usageFrom(first: Fields | null, last: Fields | null): Usage | null {
   if (last === null && first === null) return null
-  const prompt = numberIn(last, PROMPT) ?? numberIn(first, PROMPT) ?? 0
-  const completion = numberIn(last, COMPLETION) ?? numberIn(first, COMPLETION) ?? 0
-  return usageOf(prompt, completion, cachedIn(last) ?? cachedIn(first))
+  const told = (names: readonly string[]): number | undefined =>
+    numberIn(last, names) ?? numberIn(first, names)
+  const read = told(CACHE_READ)
+  // The Anthropic API counts cached tokens beside the others.
+  const beside = read === undefined ? 0 : read + (told(CACHE_WRITTEN) ?? 0)
+  const input = told(PROMPT)
+  const prompt = input === undefined ? 0 : Math.min(input + beside, COUNT_MAX)
+  const cached = cachedIn(last) ?? cachedIn(first) ?? read
+  return usageOf(
+    prompt,
+    told(COMPLETION) ?? 0,
+    cached === undefined || input === undefined ? undefined : Math.min(cached, prompt),
+  )
 }
 
 interface Found {
@@ -111,11 +122,16 @@ type Fields = Readonly<Record<string, unknown>>
 const PROMPT = ['prompt_tokens', 'input_tokens']
 const COMPLETION = ['completion_tokens', 'output_tokens']
 const DETAILS = ['prompt_tokens_details', 'input_tokens_details']
+const CACHE_READ = ['cache_read_input_tokens']
+const CACHE_WRITTEN = ['cache_creation_input_tokens']
+/** Counts are u32 everywhere else. */
+const COUNT_MAX = 0xffffffff
 
 function numberIn(fields: Fields | null, names: readonly string[]): number | undefined {
   for (const name of names) {
     const value = fields?.[name]
-    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value
+    if (typeof value !== 'number' || !Number.isInteger(value)) continue
+    if (value >= 0 && value <= COUNT_MAX) return value
   }
   return undefined
 }
@@ -125,7 +141,7 @@ function cachedIn(fields: Fields | null): number | undefined {
     const details = fields?.[name]
     if (isRecord(details)) return numberIn(details, ['cached_tokens'])
   }
-  return numberIn(fields, ['cache_read_input_tokens'])
+  return undefined
 }
 
 function lastUsage(text: string): Fields | null {
