@@ -84,6 +84,21 @@ function percentile(values: readonly number[], p: number): number {
 const ttftOf = (rows: readonly RequestRow[]): number[] =>
   rows.filter(({ code }) => code === null).map(({ ttftMs }) => ttftMs)
 
+type Fleet = Omit<FleetConfig, 'trace'>
+
+/** Answers per second with closed-loop clients. */
+async function capacityOf(
+  base: Fleet,
+  poissonOf: (options: Omit<LoadOptions, 'outputTokens' | 'inputTokens'>) => TraceRequest[],
+): Promise<number> {
+  const trace = poissonOf({ rate: 1000, seconds: 0.4, seed: 1 })
+  const { report, log } = await recordFleet({ ...base, concurrency: 4 * SEQUENCES, trace })
+  expect(report.failed).toEqual({})
+  const ends = [...log.rows()].map(({ atMs, e2eMs }) => atMs + e2eMs).sort((a, b) => a - b)
+  const [from, until] = [Math.floor(ends.length * 0.1), Math.floor(ends.length * 0.9)]
+  return (1000 * (until - from)) / ((ends[until] ?? 0) - (ends[from] ?? 0))
+}
+
 /** By number of frontends. */
 const ONE_SIDED: Record<number, readonly number[]> = { 2: [101, 108, 8], 4: [6, 7] }
 
@@ -109,7 +124,7 @@ describe.each([
     const poissonOf = (options: Omit<LoadOptions, 'outputTokens' | 'inputTokens'>) =>
       poisson({ ...options, outputTokens, inputTokens })
 
-    const base: Omit<FleetConfig, 'trace'> = {
+    const base: Fleet = {
       workers: SHAPES[shape],
       frontends,
       router: { cost },
@@ -119,13 +134,7 @@ describe.each([
 
     /** The throughput with closed-loop clients, and the first tokens at half of that load. */
     async function measure(): Promise<{ capacity: number; calmMs: number }> {
-      const concurrency = 4 * SEQUENCES
-      const many = { rate: 1000, seconds: 0.4, seed: 1 }
-      const { report, log } = await recordFleet({ ...base, concurrency, trace: poissonOf(many) })
-      expect(report.failed).toEqual({})
-      const ends = [...log.rows()].map(({ atMs, e2eMs }) => atMs + e2eMs).sort((a, b) => a - b)
-      const [from, until] = [Math.floor(ends.length * 0.1), Math.floor(ends.length * 0.9)]
-      const capacity = (1000 * (until - from)) / ((ends[until] ?? 0) - (ends[from] ?? 0))
+      const capacity = await capacityOf(base, poissonOf)
       const half = { rate: capacity / 2, seconds: 10, seed: 2 }
       const calm = await recordFleet({ ...base, trace: poissonOf(half) })
       return { capacity, calmMs: percentile(ttftOf([...calm.log.rows()]), 95) }
@@ -219,6 +228,31 @@ describe.each([
     )
   },
 )
+
+describe('four frontends that learn the batch size', () => {
+  // A limit that takes the waits that it causes for the time of the requests grows with them.
+  it('three times the capacity for three minutes - first tokens come no later at the end', async () => {
+    const base: Fleet = {
+      workers: SHAPES['hidden aggregated'],
+      frontends: 4,
+      network: { delayMs: 0.3 },
+      settle: () => new Promise((resolve) => setImmediate(resolve)),
+    }
+    const poissonOf = (options: Omit<LoadOptions, 'outputTokens'>): TraceRequest[] =>
+      poisson({ ...options, outputTokens: 40 })
+    const capacity = await capacityOf(base, poissonOf)
+    const trace = poissonOf({ rate: 3 * capacity, seconds: 180, seed: 3 })
+    const { log } = await recordFleet({ ...base, trace })
+    const rows = [...log.rows()]
+    for (const fromMs of [60_000, 120_000]) {
+      const minute = rows.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + 60_000)
+      const ttft = ttftOf(minute)
+      expect(percentile(ttft, 50)).toBeLessThan(2000)
+      expect(percentile(ttft, 99)).toBeLessThan(5000)
+      expect(ttft.length).toBeGreaterThan(0.95 * capacity * 60)
+    }
+  }, 240_000)
+})
 
 describe('closed loops on slow fleets', () => {
   // Their clients send the next request to any frontend. One whose requests came later on all workers gets no place, and
