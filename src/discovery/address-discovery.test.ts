@@ -112,6 +112,16 @@ describe('AddressDiscovery', () => {
     expect(ofOne).toEqual(['joined 1', 'joined 1', 'left 9 replaced', 'left 1 closed'])
   })
 
+  it('a worker at two addresses that is lost at both - expires, and is not used at the other in between', async () => {
+    const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, () => Promise.resolve(at(1, 2))).watch(record)
+    answers.delete(1)
+    answers.delete(2)
+    await record.until('left 1 expired')
+    expect(record.told.filter((line) => line.startsWith('joined'))).toEqual(['joined 1'])
+  })
+
   it('both addresses of a worker are removed at once - it leaves, and is not used at the other in between', async () => {
     const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(1))
     let addresses = at(1, 2)

@@ -9,6 +9,8 @@ import type { WorkerCard } from '../request/index.ts'
 interface Place {
   /** Of the worker that was found there; null: none is known. */
   readonly card: WorkerCard | null
+  /** It is connected to that worker. */
+  readonly isUp: boolean
   /** Attempts in a row that have failed; the first one may have been the loss of a connection that can be replaced. */
   readonly failures: number
 }
@@ -65,9 +67,9 @@ export function isReachable({ failures }: Place): boolean {
   return failures < 2
 }
 
+/** A place that is not connected replaces no other: a worker that was lost at all its places stays at the last one. */
 function isBetter(place: Place, used: Place): boolean {
-  if (isReachable(place) !== isReachable(used)) return isReachable(place)
-  return startedMs(place) > startedMs(used)
+  return place.isUp && (!isReachable(used) || startedMs(place) > startedMs(used))
 }
 
 function startedMs({ card }: Place): number {
