@@ -1,23 +1,20 @@
 /**
- * Unhandled errors of a user's engine, or of the model of a boostr worker: a rejected promise that it does not await, a timer that throws, a socket without
- * a listener for errors. Node would end the process with all its requests, and with the frontend too under
- * `--in-process`.
+ * Unhandled errors of a user's engine, or of the model of a boostr worker: a rejected promise that it does not await, a
+ * timer that throws, a socket without a listener for errors. Node would end the process with all its requests, and with
+ * the frontend too under `--in-process`.
  *
  * Only an error of Baton's own still ends the process: one whose stack has calls of Baton and none of the user's
  * module. Errors of the system (a refused connection, a missing file) have no call of either.
  */
 import { dirname, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { errorOf, messageOf } from '../../base/index.ts'
 import { PACKAGE_ROOT } from '../../os/index.ts'
 import { spareErrors } from './last-words.ts'
+import { callsOf, reportStray } from './stray-report.ts'
+import type { StrayLog } from './stray-report.ts'
 
 /** An engine that fails in a loop must not fill the disk with log lines. */
 const REPORT_EVERY_MS = 1_000
-
-interface StrayLog {
-  error(facts: { readonly err: Error; readonly [fact: string]: unknown }, text: string): void
-}
 
 /** Takes effect for the rest of the process. `module`: the path of the user's file; `kind`: what it is to the user. */
 export function surviveStrayErrors(
@@ -38,25 +35,11 @@ export function surviveStrayErrors(
     reportedMs = nowMs
     const facts = { [kind]: module, ...(unreported === 0 ? {} : { unreported }) }
     const text = `unhandled error of the ${kind}; a request that waits for it ends at its deadline`
-    report(logger, error, facts, text)
+    reportStray(logger, error, facts, text)
     unreported = 0
     return true
   }
   spareErrors(spares)
-}
-
-function report(
-  logger: StrayLog,
-  error: unknown,
-  facts: Readonly<Record<string, unknown>>,
-  text: string,
-): void {
-  try {
-    logger.error({ err: errorOf(error), ...facts }, text)
-  } catch {
-    // A field of the thrown value cannot be read.
-    logger.error({ err: new Error(messageOf(error)), ...facts }, text)
-  }
 }
 
 /** False for an error of Baton, which may be installed in the module's folder. */
@@ -70,14 +53,4 @@ export function isOfModule(error: unknown, folder: string): boolean {
 
 function isIn(call: string, folder: string): boolean {
   return call.includes(folder) || call.includes(pathToFileURL(folder).href)
-}
-
-/** The calls on the stack of the error; none if it is no error, or if its stack cannot be read. */
-function callsOf(error: unknown): readonly string[] {
-  try {
-    if (!(error instanceof Error)) return []
-    return (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
-  } catch {
-    return []
-  }
 }
