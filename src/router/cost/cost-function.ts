@@ -11,6 +11,7 @@ import { BLOCK_TERMS } from './block-terms.ts'
 import { TIME_TERMS } from './time-terms.ts'
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm, CostTerm, DecisionKind, TermRole } from './cost-term.ts'
+import { isPromise } from './returned-promise.ts'
 import type { CostWeights } from './weights.ts'
 
 /** A term as shown in a decision record, without its value. */
@@ -244,7 +245,7 @@ function checked(term: CostTerm, candidate: Candidate, request: GenerateRequest)
 }
 
 function describe(value: unknown): string {
-  return value instanceof Promise ? 'a promise' : safeText(value)
+  return isPromise(value) ? 'a promise' : safeText(value)
 }
 
 function failed(name: string, { card }: Candidate, what: string, cause?: unknown): BatonError {

@@ -3,6 +3,7 @@ import { safeText } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { Filter } from '../cost/policy-part.ts'
+import { isPromise } from '../cost/returned-promise.ts'
 import type { DecisionScope, OnwardRoom, PoolParts } from './decision-scope.ts'
 import { describeExclusion, exclusionOf, isUnconstrained } from './eligibility.ts'
 import type { Exclusion } from './eligibility.ts'
@@ -100,7 +101,7 @@ function reasonOf(filter: Filter, candidate: Candidate, request: GenerateRequest
   try {
     const reason: unknown = filter(candidate, request)
     if (reason === null || typeof reason === 'string') return reason
-    const shown = reason instanceof Promise ? 'a promise' : typeof reason
+    const shown = isPromise(reason) ? 'a promise' : typeof reason
     return `the filter returned ${shown}, expected a reason or null`
   } catch (error) {
     return `the filter threw: ${safeText(error)}`

@@ -248,6 +248,8 @@ describe('KvRouter: user-defined parts that fail', () => {
     return select(router, 16)
   }
 
+  // One that is rejected does not end the process; here it would fail the run of the tests.
+  const later = (() => Promise.reject(new Error('later'))) as unknown as () => number
   const always = (index: number): RouterOptions => ({ picker: () => index })
   it.each([
     ['scorer', { scorers: [{ name: 'bad', of: () => NaN }] }, "scorer 'bad' returned NaN"],
@@ -255,6 +257,8 @@ describe('KvRouter: user-defined parts that fail', () => {
     ['picker', always(-1), 'the picker returned -1'],
     ['picker', always(Object.create(null)), 'the picker returned a value that cannot be'],
     ['picker', always(0.5), 'the picker returned 0.5'],
+    ['async scorer', { scorers: [{ name: 'bad', of: later }] }, "scorer 'bad' returned a promise"],
+    ['async picker', { picker: later }, 'the picker returned a promise'],
   ] as const)('%s - the request is refused, and the record says why', (_, options, message) => {
     const answer = answerWith(options)
     expect(answer.kind === 'refused' && answer.error.code).toBe('runtime.internal')
@@ -269,6 +273,23 @@ describe('KvRouter: user-defined parts that fail', () => {
     const answer = answerWith({ filters: [filter] })
     expect(answer.record.outcome).toMatchObject({ workerId: '2' })
     expect(answer.record.excluded[0]?.reason).toContain('filtered: the filter threw')
+  })
+
+  it.each([
+    [() => Promise.resolve(null), 'a promise'],
+    [later, 'a promise'],
+    [() => undefined, 'undefined'],
+    [() => true, 'boolean'],
+    [() => 0, 'number'],
+    [() => ({}), 'object'],
+  ])('filter that returns no reason and not null (%#) - the rank is excluded', (verdict, shown) => {
+    const filter = ({ card: { workerId } }: Candidate) =>
+      workerId === '1' ? (verdict() as unknown as null) : null
+    const answer = answerWith({ filters: [filter] })
+    expect(answer.record.outcome).toMatchObject({ workerId: '2' })
+    expect(answer.record.excluded[0]?.reason).toContain(
+      `the filter returned ${shown}, expected a reason or null`,
+    )
   })
 
   it('a duplicate name, or that of a built-in term - config.invalid', () => {

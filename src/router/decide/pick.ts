@@ -2,6 +2,7 @@
 import { BatonError, randomInt, safeText } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { Picker } from '../cost/policy-part.ts'
+import { isPromise } from '../cost/returned-promise.ts'
 
 /** Index of the lowest cost; ties are broken uniformly. Uses at most one random number, and none without a tie. */
 export const pickLowest: Picker = (costs, count, random) => {
@@ -86,7 +87,7 @@ export function pickWith(
   if (Number.isInteger(index) && (index as number) >= 0 && (index as number) < count) {
     return index as number
   }
-  const shown = index instanceof Promise ? 'a promise' : safeText(index)
+  const shown = isPromise(index) ? 'a promise' : safeText(index)
   throw new BatonError(
     'runtime.internal',
     `the picker returned ${shown}, expected a whole number from 0 to ${count - 1}`,
