@@ -8,7 +8,7 @@ import { isKvOffer } from '../request/index.ts'
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
 import { PAYLOAD_BYTES_MAX } from './item-budget.ts'
 import { payloadFault } from './plain-payload.ts'
-import { shown } from './shown.ts'
+import { quoted, shown } from './shown.ts'
 
 /** Rules for a single chunk; the other `STREAM_RULES` need the whole stream. */
 export const CHUNK_RULES = {
@@ -52,7 +52,7 @@ export function chunkFault(chunk: Chunk): ChunkFault | null {
   const { tokenIds, text, finish, logprobs } = chunk
   for (let i = 0; i < tokenIds.length; i++) {
     const id: unknown = tokenIds[i]
-    if (!isU32(id)) return fault('token-invalid', `token id ${shown(id)}`)
+    if (!isU32(id)) return fault('token-invalid', `token id ${quoted(id)}`)
   }
   if (text !== undefined) {
     if (typeof text !== 'string') return fault('chunk-malformed', '`text` is not a string')
@@ -121,7 +121,7 @@ function besideFault({
       return fault('payload-invalid', '`prefillResult.kvOffer` is no offer of KV')
     }
     if (cachedTokens !== undefined && !isU32(cachedTokens)) {
-      return fault('usage-invalid', `prefillResult.cachedTokens is ${shown(cachedTokens)}`)
+      return fault('usage-invalid', `prefillResult.cachedTokens is ${quoted(cachedTokens)}`)
     }
   }
   const carried = payloadFault({ engineData, prefillResult, stopReason }, 'the chunk')
@@ -134,7 +134,7 @@ function usageFault(usage: Usage): ChunkFault | null {
   }
   const { promptTokens, completionTokens, totalTokens, cachedTokens } = usage
   for (const count of [promptTokens, completionTokens, totalTokens, cachedTokens ?? 0]) {
-    if (!isU32(count)) return fault('usage-invalid', `a count is ${shown(count)}`)
+    if (!isU32(count)) return fault('usage-invalid', `a count is ${quoted(count)}`)
   }
   return cachedTokens !== undefined && cachedTokens > promptTokens
     ? fault('cached-over-prompt', `${cachedTokens} of ${promptTokens} prompt tokens`)

@@ -61,6 +61,32 @@ it.each([
   expect(engineConfigFault(config)?.field ?? null).toBe(fault)
 })
 
+it.each([
+  [{ model: '' }, 'model is "": expected one line of text, at most 1024 characters'],
+  [{ model: 'a\nb' }, 'model is "a\\nb": expected one line of text, at most 1024 characters'],
+  [{ model: undefined }, 'model is undefined: expected one line of text, at most 1024 characters'],
+  [
+    { model: 'x'.repeat(1025) },
+    `model is "${'x'.repeat(100)}"… (1025 characters): expected one line of text, at most 1024 characters`,
+  ],
+  [
+    { model: 'm', servedModelName: '' },
+    'servedModelName is "": expected one line of text, at most 1024 characters',
+  ],
+  [
+    { model: 'm', contextLength: '4096' },
+    'contextLength is "4096": expected a whole number above 0',
+  ],
+  [{ model: 'm', contextLength: 0.5 }, 'contextLength is 0.5: expected a whole number above 0'],
+  [{ model: 'm', bootstrapPort: '' }, 'bootstrapPort is ""'],
+])('an implausible value (%#) - is shown by the fault', (config, detail) => {
+  expect(engineConfigFault(config as unknown as EngineConfig)?.detail).toBe(detail)
+})
+
+it('a name of 1024 characters - no fault', () => {
+  expect(engineConfigFault({ model: 'x'.repeat(1024) } as EngineConfig)).toBeNull()
+})
+
 const refuse = (): never => {
   throw new Error('no')
 }

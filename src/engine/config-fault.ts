@@ -3,10 +3,15 @@
  * worker with an implausible one is not registered.
  */
 import { messageOf } from '../base/index.ts'
-import { BLOCK_TOKENS_MAX, enginePaceFault, isModelName } from '../request/index.ts'
+import {
+  BLOCK_TOKENS_MAX,
+  enginePaceFault,
+  isModelName,
+  NAME_CHARACTERS_MAX,
+} from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
 import { payloadFault } from './plain-payload.ts'
-import { shown } from './shown.ts'
+import { quoted } from './shown.ts'
 
 const POSITIVE = [
   'contextLength',
@@ -79,13 +84,16 @@ function knownFieldFault(config: EngineConfig): ConfigFault | null {
   for (const field of ['model', 'servedModelName'] as const) {
     const value = config[field]
     if (!isModelName(value) && (field === 'model' || value !== undefined)) {
-      return { field, detail: `${field} is ${shown(value)}: expected one line of text` }
+      return {
+        field,
+        detail: `${field} is ${quoted(value)}: expected one line of text, at most ${NAME_CHARACTERS_MAX} characters`,
+      }
     }
   }
   for (const field of POSITIVE) {
     const value = config[field]
     if (value !== undefined && !(isWhole(value) && value > 0)) {
-      return { field, detail: `${field} is ${shown(value)}: expected a whole number above 0` }
+      return { field, detail: `${field} is ${quoted(value)}: expected a whole number above 0` }
     }
   }
   const { kvCacheBlockSize = 1 } = config
@@ -105,12 +113,12 @@ function knownFieldFault(config: EngineConfig): ConfigFault | null {
   if (!(isWhole(start) && start >= 0 && start <= START_RANK_MAX)) {
     return {
       field: 'dataParallelStartRank',
-      detail: `dataParallelStartRank is ${shown(start)}: expected 0 to ${START_RANK_MAX}`,
+      detail: `dataParallelStartRank is ${quoted(start)}: expected 0 to ${START_RANK_MAX}`,
     }
   }
   const port = config.bootstrapPort
   if (port !== undefined && !(isWhole(port) && port > 0 && port < 65_536)) {
-    return { field: 'bootstrapPort', detail: `bootstrapPort is ${shown(port)}` }
+    return { field: 'bootstrapPort', detail: `bootstrapPort is ${quoted(port)}` }
   }
   const paceFault = config.pace === undefined ? null : enginePaceFault(config.pace)
   if (paceFault !== null) return { field: 'pace', detail: `pace: ${paceFault}` }

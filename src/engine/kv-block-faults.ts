@@ -4,7 +4,7 @@
  */
 import { BatonError, isRecord } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from './kv-block-source.ts'
-import { shown } from './shown.ts'
+import { quoted } from './shown.ts'
 import { isTypedArray, ordinaryArray, typedArrayCopy, typedArrayLength } from './typed-array.ts'
 
 /** What a pin holds, as the worker's own, because it is kept as long as the offer. */
@@ -19,12 +19,12 @@ export function ownPinnedBlocks(
   if (!isRecord(pin)) return 'no record'
   const { tokenCount, blockKeys, kvBytes } = pin
   const most = Math.max(0, promptTokens - 1)
-  if (!isCount(tokenCount) || tokenCount > most) return `tokenCount is ${shown(tokenCount)}`
+  if (!isCount(tokenCount) || tokenCount > most) return `tokenCount is ${quoted(tokenCount)}`
   if (!isTypedArray(blockKeys, 'Uint32Array')) return 'blockKeys is no Uint32Array'
   const halves = 2 * Math.ceil(tokenCount / blockTokens)
   const given = typedArrayLength(blockKeys)
   if (given !== halves) return `${given} halves of keys instead of ${halves}`
-  if (!isCount(kvBytes)) return `kvBytes is ${shown(kvBytes)}`
+  if (!isCount(kvBytes)) return `kvBytes is ${quoted(kvBytes)}`
   return { tokenCount, blockKeys: typedArrayCopy(blockKeys, 'Uint32Array'), kvBytes }
 }
 
@@ -45,7 +45,7 @@ export function ownIndexes(given: unknown, blockCount: number): number[] {
   const own: number[] = []
   for (let i = 0; i < length; i++) {
     const index: unknown = given[i]
-    if (!isCount(index) || index >= blockCount) throw kvBlocksError(`missing: ${shown(index)}`)
+    if (!isCount(index) || index >= blockCount) throw kvBlocksError(`missing: ${quoted(index)}`)
     own.push(index)
   }
   return own

@@ -63,4 +63,4 @@ export type {
   ModelTextDigest,
   WorkerCard,
 } from './worker-card.ts'
-export { BLOCK_TOKENS_MAX, isModelName } from './model-name.ts'
+export { BLOCK_TOKENS_MAX, isModelName, NAME_CHARACTERS_MAX } from './model-name.ts'

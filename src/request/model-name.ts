@@ -1,7 +1,7 @@
 /** Limits for values in a card that appear on lines of logs and in every list of models, or that size a buffer. */
 import { printable } from '../base/index.ts'
 
-const NAME_CHARACTERS_MAX = 1024
+export const NAME_CHARACTERS_MAX = 1024
 
 /** Block hashes are computed for at most so many tokens per block. */
 export const BLOCK_TOKENS_MAX = 65_535

@@ -8,7 +8,7 @@
  */
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import type { EngineConfig } from '../../request/index.ts'
-import { shown } from '../shown.ts'
+import { quoted, shown } from '../shown.ts'
 import { isTypedArray } from '../typed-array.ts'
 
 /** Limit of one event: a million blocks (two halves each). */
@@ -33,7 +33,7 @@ export function rankFault(
 ): string | null {
   if (isU32(dpRank) && dpRank >= start && dpRank < start + size) return null
   const known = size === 1 ? `rank ${start}` : `ranks ${start} to ${start + size - 1}`
-  return `rank ${shown(dpRank)}: the engine's config names ${known} (dataParallelStartRank, dataParallelSize)`
+  return `rank ${quoted(dpRank)}: the engine's config names ${known} (dataParallelStartRank, dataParallelSize)`
 }
 
 /** Of an event that is the worker's own copy. */
@@ -53,7 +53,7 @@ export function eventFault(event: KvEvent): string | null {
 /** Of a report that is the worker's own copy. */
 export function reportFault(report: LoadReport): string | null {
   for (const field of LOAD_FIELDS) {
-    if (!isU32(report[field])) return `${field} is ${shown(report[field])}`
+    if (!isU32(report[field])) return `${field} is ${quoted(report[field])}`
   }
   return null
 }
