@@ -51,10 +51,9 @@ async function startFleet(module: string) {
   await prefill.untilPrinted(/rank 2 is connected/)
   const router = await start(['router', '--rank', '0', '--http', at(httpPort), '--prefill-workers', places.prefill, '--decode-workers', places.decode]) // prettier-ignore
   for (const rank of [1, 2]) await router.untilPrinted(new RegExp(`rank ${rank} is connected`))
-  const ask = async (first: number, signal?: AbortSignal) => {
+  const ask = async (first: number) => {
     const body = JSON.stringify({ prompt: [first, 1], max_tokens: 1_000 })
-    const init = signal === undefined ? {} : { signal }
-    const reply = await fetch(`http://${at(httpPort)}/v1/completions`, { method: 'POST', body, ...init }) // prettier-ignore
+    const reply = await fetch(`http://${at(httpPort)}/v1/completions`, { method: 'POST', body }) // prettier-ignore
     return (await reply.json()) as { tokens?: number[]; error?: { code: string } }
   }
   return { decode, prefill, router, ask }
@@ -67,18 +66,13 @@ describe('baton boostr --module', () => {
     const module = join(folder, 'model.mjs')
     writeFileSync(module, MODULE)
     const { decode, prefill, router, ask } = await startFleet(module)
-    const leave = new AbortController()
     const innocents = [ask(50), ask(51), ask(7), ask(28)]
-    // A step that failed has no message: the client of this test does not wait for the deadline.
-    const steps = [20, 21, 22, 23, 24].map((first) =>
-      ask(first, leave.signal).catch(() => 'no answer'),
-    )
+    const steps = [20, 21, 22, 23, 24].map((first) => ask(first))
     for (const first of [0, 1, 2, 3, 4]) {
       expect(await ask(first)).toMatchObject({ error: { code: 'kv.transfer_failed' } })
     }
-    await decode.untilPrinted(/(decodeStep failed[^]*){5}/)
-    leave.abort()
-    expect(await Promise.all(steps)).toEqual(steps.map(() => 'no answer'))
+    for (const step of steps)
+      expect(await step).toMatchObject({ error: { code: 'backend.unknown' } })
     for (const [i, first] of [50, 51, 7, 28].entries()) {
       expect((await innocents[i])?.tokens).toEqual(Array<number>(1_000).fill(first))
     }

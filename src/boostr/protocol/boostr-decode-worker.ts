@@ -204,7 +204,10 @@ export class BoostrDecodeWorker implements BoostrNode {
     const { requestId } = sequence
     if (sequence.left > 0) {
       const stepped = this.#decode(sequence)
-      if (stepped === 'failed') return false
+      if (stepped === 'failed') {
+        this.#tellFailed(sequence)
+        return false
+      }
       sequence.left -= 1
       if (stepped !== null) {
         const { tokenId, kv } = stepped
@@ -221,10 +224,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     return false
   }
 
-  /**
-   * Null: the end. 'failed': the step failed, and only this sequence with it. The dialect has no message for that, and
-   * an end would make an incomplete answer look complete, so the router's deadline ends the request with an error.
-   */
+  /** Null: the end. 'failed': the step failed, and only this sequence with it. */
   #decode({ kv, lastToken, position }: Sequence): CheckedStep | null | 'failed' {
     const { decodeStep, kvBytesMax = KV_BYTES_MAX, onFault } = this.#options
     try {
@@ -237,6 +237,16 @@ export class BoostrDecodeWorker implements BoostrNode {
       onFault?.(thrown)
       return 'failed'
     }
+  }
+
+  /**
+   * An end would make an incomplete answer look complete. Original peers have no message for a failure; they have one
+   * request at a time, which would wait for the router's deadline with all that wait behind it.
+   */
+  #tellFailed(sequence: Sequence): void {
+    const { requestId, routerRank } = sequence
+    if (this.#options.peers === 'boostr') this.#options.link.reset(routerRank)
+    else this.#send(sequence, { kind: 'request-cancel', requestId, routerRank })
   }
 
   #send(sequence: Sequence, message: BoostrMessage): void {

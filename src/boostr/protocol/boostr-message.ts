@@ -10,7 +10,7 @@
  *   34 DECODE_REQUEST   [request u64][max_new_tokens u32][0 u32]
  *   35 DECODE_TOKEN     [request u64][token i64]         −1: the generation has ended
  *   36 DECODE_DONE      [request u64], 8 or 16 bytes long
- *   37 REQUEST_CANCEL   [request u64][router rank u32][0 u32]      between Baton peers only
+ *   37 REQUEST_CANCEL   [request u64][router rank u32][0 u32]      between Baton peers only; decode → router: a step failed
  *
  * Request ids and token ids have 64 bits and are bigint here, because −1 and −2^63 have special meanings.
  */

@@ -57,7 +57,7 @@ interface Routed {
   timer: Timer
 }
 
-/** As many as the message of a prompt has room for; a longer one would make the prefill worker close the connection. */
+/** A longer message would make the prefill worker close the connection. */
 const PROMPT_TOKENS_MAX = ACTIVATION_BYTES_MAX / BigInt64Array.BYTES_PER_ELEMENT
 const QUEUE_MS = 300_000
 const IN_FLIGHT_MAX = 64
@@ -115,11 +115,8 @@ export class BoostrRouter implements BoostrNode {
   /** Never throws. The result cancels the request: its reply is not called again. */
   routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
     const refusal = lengthFault(route) ?? this.#enqueue(route, reply)
-    if (refusal !== null) {
-      reply.onError(refusal)
-      return { cancel: () => undefined }
-    }
-    this.#dispatch()
+    if (refusal === null) this.#dispatch()
+    else reply.onError(refusal)
     return { cancel: () => this.#cancel(reply) }
   }
 
@@ -142,6 +139,9 @@ export class BoostrRouter implements BoostrNode {
         break
       case 'decode-done':
         this.#succeed(routed)
+        break
+      case 'request-cancel':
+        this.#fail(routed, stepFailed(routed.decodeRank))
         break
       default:
         throw protocolError('message.unexpected', `a router must not receive ${message.kind}`)
@@ -378,16 +378,21 @@ function isExpected(
   kind: BoostrMessage['kind'],
 ): boolean {
   if (kind === 'prefill-done') return stage === 'prefill' && rank === prefillRank
-  if (kind === 'decode-token' || kind === 'decode-done') {
+  if (kind === 'decode-token' || kind === 'decode-done' || kind === 'request-cancel') {
     return stage === 'decode' && rank === decodeRank
   }
   // Refused below, where a router reports unexpected messages.
   return true
 }
 
+function stepFailed(rank: number): BatonError {
+  const data = { stage: 'decode', rank }
+  return new BatonError('backend.unknown', `a step of worker ${rank} has failed`, { data })
+}
+
 function lengthFault({ tokenIds: { length } }: BoostrRoute): BatonError | null {
   if (length <= PROMPT_TOKENS_MAX) return null
-  const text = `the prompt has ${length} tokens: at most ${PROMPT_TOKENS_MAX} are possible`
-  const data = { param: 'prompt', limit: PROMPT_TOKENS_MAX }
-  return new BatonError('request.payload_too_large', text, { data })
+  const limit = PROMPT_TOKENS_MAX
+  const text = `the prompt has ${length} tokens: at most ${limit} are possible`
+  return new BatonError('request.payload_too_large', text, { data: { param: 'prompt', limit } })
 }

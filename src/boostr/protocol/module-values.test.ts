@@ -89,7 +89,7 @@ async function serve(peers: 'baton' | 'boostr', bad: Module) {
     expect([reply.ends, reply.tokens]).toEqual([['done'], singleNode(prompt, MAX_TOKENS)])
   }
   expect(isIdle({ routers: nodes.routers, prefill: [prefill], decode: [decode] })).toBe(true)
-  return { reply: asked[2]!.reply, faults }
+  return { reply: asked[2]!.reply, faults, deadlineCount: fleet.deadlineCount }
 }
 
 const given = (value: unknown): PrefillFunction => {
@@ -152,9 +152,10 @@ describe.each(['baton', 'boostr'] as const)('%s peers', (peers) => {
   ])(
     'decodeStep: %s - only its own request ends, and the fault is reported',
     async (_name, bad) => {
-      const { reply, faults } = await serve(peers, { decodeStep: bad })
-      expect([reply.ends, reply.tokens]).toEqual([['request.deadline_exceeded'], []])
-      expect(faults).toHaveLength(1)
+      const { reply, faults, deadlineCount } = await serve(peers, { decodeStep: bad })
+      const code = peers === 'baton' ? 'backend.unknown' : 'backend.worker_unavailable'
+      expect([reply.ends, reply.tokens]).toEqual([[code], []])
+      expect([faults.length, deadlineCount]).toEqual([1, 0])
     },
   )
 
