@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { tokensFrom } from '../../../test/router/model-fixture.ts'
+import { flooded } from '../../../test/router/flooded-fleet.ts'
 import { fleet } from '../../../test/router/small-fleet.ts'
-import type { RouterOptions } from '../configuration/router-config.ts'
 
 /** Without a threshold of their own these classes are queued only when the fleet is full. */
 const CLASSES = [
@@ -9,44 +8,17 @@ const CLASSES = [
   { name: 'batch', quantum: 1000 },
 ] as const
 
-interface Flood {
-  readonly policyClass: string
-  readonly perTick: number
-  readonly promptTokens?: number
-}
-
-/** One worker that completes a request per tenth of a second, and classes that send more than that. */
-function share(floods: readonly Flood[], config: RouterOptions = {}, ticks = 300) {
-  const model = fleet(1, { policyClasses: CLASSES, ...config })
-  const classOf = new Map<string, string>()
-  const sent = floods.map(() => [] as ReturnType<typeof model.send>[])
-  let [next, started] = [0, 0]
-  for (let tick = 0; tick < ticks; tick++) {
-    floods.forEach(({ policyClass, perTick, promptTokens = 100 }, i) => {
-      const due = Math.floor((tick + 1) * perTick) - Math.floor(tick * perTick)
-      for (let n = 0; n < due; n++) {
-        const one = model.send({ policyClass }, tokensFrom(1000 * started++, promptTokens))
-        classOf.set(one.sent.requestId, policyClass)
-        sent[i]?.push(one)
-      }
-    })
-    if (next < model.plane.calls.length) model.plane.call(next++).finish()
-    model.clock.advance(100)
-  }
-  const served = model.plane.calls.map(({ request }) => classOf.get(request.requestId))
-  return floods.map(({ policyClass }, i) => ({
-    sent: sent[i]?.length ?? 0,
-    served: served.filter((name) => name === policyClass).length,
-    refused: sent[i]?.filter(({ sink }) => sink.errors.length > 0).length ?? 0,
-  }))
-}
+const config = { policyClasses: CLASSES }
 
 describe('policy classes under overload', () => {
   it('a class within its share - loses nothing to a flood of another one', () => {
-    const [flood, few] = share([
-      { policyClass: 'batch', perTick: 10 },
-      { policyClass: 'default', perTick: 0.6 },
-    ])
+    const [flood, few] = flooded(
+      [
+        { policyClass: 'batch', perTick: 10, promptTokens: 100 },
+        { policyClass: 'default', perTick: 0.6, promptTokens: 100 },
+      ],
+      { config },
+    )
     expect(few?.sent).toBe(180)
     expect(few?.refused).toBeLessThanOrEqual(4)
     expect(few?.served).toBeGreaterThanOrEqual(172)
@@ -58,10 +30,13 @@ describe('policy classes under overload', () => {
     ['equal prompts', 100, 100, 0.75],
     ['prompts of the batch class that are four times as long', 100, 400, 12 / 13],
   ])('two floods, %s - tokens as the quanta', (_, defaultTokens, batchTokens, expected) => {
-    const [first, second] = share([
-      { policyClass: 'default', perTick: 10, promptTokens: defaultTokens },
-      { policyClass: 'batch', perTick: 10, promptTokens: batchTokens },
-    ])
+    const [first, second] = flooded(
+      [
+        { policyClass: 'default', perTick: 10, promptTokens: defaultTokens },
+        { policyClass: 'batch', perTick: 10, promptTokens: batchTokens },
+      ],
+      { config },
+    )
     const part = (first?.served ?? 0) / ((first?.served ?? 0) + (second?.served ?? 0))
     expect(part).toBeGreaterThan(expected - 0.08)
     expect(part).toBeLessThan(expected + 0.08)

@@ -1,42 +1,10 @@
 import { describe, expect, it } from 'vitest'
+import { flooded } from '../../../test/router/flooded-fleet.ts'
 import { fleet } from '../../../test/router/small-fleet.ts'
 
-/** One worker that completes a request per tenth of a second, and tenants that send more than that. */
 describe('tenants under overload', () => {
-  interface Tenant {
-    readonly tenantId: string
-    readonly perTick: number
-    readonly tenantWeight?: number
-  }
-
-  /** By tenant: number of requests sent, started and refused. */
-  function share(tenants: readonly Tenant[], ticks = 300) {
-    const model = fleet(1)
-    const tenantOf = new Map<string, string>()
-    const sent = tenants.map(() => [] as ReturnType<typeof model.send>[])
-    let next = 0
-    for (let tick = 0; tick < ticks; tick++) {
-      tenants.forEach(({ perTick, ...routing }, i) => {
-        const due = Math.floor((tick + 1) * perTick) - Math.floor(tick * perTick)
-        for (let n = 0; n < due; n++) {
-          const one = model.send(routing)
-          tenantOf.set(one.sent.requestId, routing.tenantId)
-          sent[i]?.push(one)
-        }
-      })
-      if (next < model.plane.calls.length) model.plane.call(next++).finish()
-      model.clock.advance(100)
-    }
-    const served = model.plane.calls.map(({ request }) => tenantOf.get(request.requestId))
-    return tenants.map(({ tenantId }, i) => ({
-      sent: sent[i]?.length ?? 0,
-      served: served.filter((tenant) => tenant === tenantId).length,
-      refused: sent[i]?.filter(({ sink }) => sink.errors.length > 0).length ?? 0,
-    }))
-  }
-
   it('a tenant within its share - loses nothing to a flooding tenant', () => {
-    const [flood, small] = share([
+    const [flood, small] = flooded([
       { tenantId: 'flood', perTick: 10 },
       { tenantId: 'small', perTick: 0.4 },
     ])
@@ -48,7 +16,7 @@ describe('tenants under overload', () => {
   })
 
   it('two flooding tenants, one with twenty times as much - half each', () => {
-    const [loud, quiet] = share([
+    const [loud, quiet] = flooded([
       { tenantId: 'loud', perTick: 40 },
       { tenantId: 'quiet', perTick: 2 },
     ])
@@ -62,7 +30,7 @@ describe('tenants under overload', () => {
     [1, 0.5],
     [0.25, 0.2],
   ])('weights of %d to 1 - their parts', (tenantWeight, expected) => {
-    const [heavy, light] = share([
+    const [heavy, light] = flooded([
       { tenantId: 'heavy', perTick: 10, tenantWeight },
       { tenantId: 'light', perTick: 10 },
     ])
@@ -79,9 +47,9 @@ describe('tenants under overload', () => {
     { weights: [1, 10], perTick: [3, 30] },
   ])('$weights to flooding tenants - each gets its part, also the last one', (scene) => {
     const { weights, perTick } = scene
-    const got = share(
+    const got = flooded(
       weights.map((tenantWeight, i) => ({ tenantId: `t${i}`, perTick: perTick[i]!, tenantWeight })),
-      600,
+      { ticks: 600 },
     )
     const [all, sum] = [
       got.reduce((total, { served }) => total + served, 0),
@@ -94,7 +62,7 @@ describe('tenants under overload', () => {
   })
 
   it('a single tenant - gets everything, whatever its weight', () => {
-    const [only] = share([{ tenantId: 'only', perTick: 10, tenantWeight: 0.01 }])
+    const [only] = flooded([{ tenantId: 'only', perTick: 10, tenantWeight: 0.01 }])
     expect(only?.served).toBeGreaterThan(290)
   })
 
