@@ -101,4 +101,21 @@ describe('cached tokens', () => {
     const most = { input_tokens: MAX, cache_read_input_tokens: MAX }
     expect(usage(most)).toMatchObject({ promptTokens: MAX, cachedTokens: MAX })
   })
+
+  it("in the fields of both APIs, as gateways say them - are in OpenAI's count of the prompt already", () => {
+    const fields = { cache_read_input_tokens: 90, cache_creation_input_tokens: 3 }
+    const counted = { promptTokens: 100, cachedTokens: 90, totalTokens: 103 }
+    for (const told of [
+      { prompt_tokens: 100, completion_tokens: 3, ...fields },
+      { prompt_tokens: 100, completion_tokens: 3, ...fields, ...details(90) },
+      {
+        input_tokens: 100,
+        output_tokens: 3,
+        ...fields,
+        input_tokens_details: { cached_tokens: 90 },
+      },
+    ]) {
+      expect(usage(told)).toMatchObject(counted)
+    }
+  })
 })

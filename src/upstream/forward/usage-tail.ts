@@ -70,11 +70,14 @@ function usageFrom(first: Fields | null, last: Fields | null): Usage | null {
   const told = (names: readonly string[]): number | undefined =>
     numberIn(last, names) ?? numberIn(first, names)
   const read = told(CACHE_READ)
-  // The Anthropic API counts cached tokens beside the others.
-  const beside = read === undefined ? 0 : read + (told(CACHE_WRITTEN) ?? 0)
+  const detail = cachedIn(last) ?? cachedIn(first)
+  // The Anthropic API counts cached tokens beside the others. Gateways repeat its fields beside the counts of OpenAI's
+  // API, which contain them already.
+  const isBeside = read !== undefined && detail === undefined && told(PROMPT_TOTAL) === undefined
+  const beside = isBeside ? read + (told(CACHE_WRITTEN) ?? 0) : 0
   const input = told(PROMPT)
   const prompt = input === undefined ? 0 : Math.min(input + beside, COUNT_MAX)
-  const cached = cachedIn(last) ?? cachedIn(first) ?? read
+  const cached = detail ?? read
   return usageOf(
     prompt,
     told(COMPLETION) ?? 0,
@@ -119,7 +122,8 @@ const BACKSLASH = 0x5c
 
 type Fields = Readonly<Record<string, unknown>>
 
-const PROMPT = ['prompt_tokens', 'input_tokens']
+const PROMPT_TOTAL = ['prompt_tokens']
+const PROMPT = [...PROMPT_TOTAL, 'input_tokens']
 const COMPLETION = ['completion_tokens', 'output_tokens']
 const DETAILS = ['prompt_tokens_details', 'input_tokens_details']
 const CACHE_READ = ['cache_read_input_tokens']
