@@ -14,7 +14,10 @@ const CHAT = '/v1/chat/completions'
 
 async function vllm(adapters: readonly string[]): Promise<FakeServer> {
   const base = { id: 'm', owned_by: 'vllm' }
-  const data = [base, ...adapters.map((id) => ({ id, owned_by: 'vllm', parent: 'm' }))]
+  return await serverOf([base, ...adapters.map((id) => ({ id, owned_by: 'vllm', parent: 'm' }))])
+}
+
+async function serverOf(data: readonly object[]): Promise<FakeServer> {
   const about: Readonly<Record<string, unknown>> = { '/health': {}, '/v1/models': { data } }
   const fake = await fakeServer(({ method, path }) => {
     if (path === '/metrics') return 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
@@ -30,8 +33,9 @@ async function vllm(adapters: readonly string[]): Promise<FakeServer> {
 async function gatewayOf(
   servers: readonly FakeServer[],
   flags: Readonly<Record<string, unknown>> = {},
+  kind = 'vllm',
 ): Promise<Gateway> {
-  const upstream = servers.map(({ url }) => `vllm+${url}`).join(',')
+  const upstream = servers.map(({ url }) => `${kind}+${url}`).join(',')
   const gateway = await startGateway([], { upstream, ...flags })
   open.push(gateway)
   return gateway
@@ -60,5 +64,20 @@ describe('adapters in forward mode', () => {
       expect((await ask(gateway.port, CHAT, '{"model":"mine"}')).status).toBe(200)
     }
     expect(servers.flatMap(modelsAskedOf)).toEqual(Array.from({ length: 4 }, () => 'm'))
+  })
+
+  it('a server whose models name what they were trained from, which it does not list - serves them by their names', async () => {
+    for (const parent of ['elsewhere/base', '']) {
+      const server = await serverOf([
+        { id: 'tuned', parent },
+        { id: 'other', parent },
+      ])
+      const gateway = await gatewayOf([server], {}, 'openai')
+      const names = ['tuned', 'other']
+      for (const model of names) {
+        expect((await ask(gateway.port, CHAT, JSON.stringify({ model }))).status).toBe(200)
+      }
+      expect(modelsAskedOf(server)).toEqual(names)
+    }
   })
 })

@@ -84,9 +84,12 @@ export class ForwardEngine implements Engine {
     await this.#target.slots?.open()
     const list = await askJson(client, '/v1/models', { deadlineMs: ASK_MS })
     const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
-    // vLLM lists LoRA adapters with the model that they belong to.
-    const isAdapter = (entry: (typeof entries)[number]): boolean =>
-      typeof entry['parent'] === 'string'
+    // vLLM lists LoRA adapters with the model that they belong to. Where every entry has a parent, or an empty one, it
+    // means something else.
+    const hasParent = ({ parent }: (typeof entries)[number]): boolean =>
+      typeof parent === 'string' && parent !== ''
+    const hasBase = entries.some((entry) => !hasParent(entry))
+    const isAdapter = (entry: (typeof entries)[number]): boolean => hasBase && hasParent(entry)
     const idsOf = (some: typeof entries): string[] => some.map(({ id }) => String(id))
     const [model, ...others] = idsOf(entries.filter((entry) => !isAdapter(entry)))
     const adapters = idsOf(entries.filter(isAdapter))
