@@ -59,4 +59,24 @@ describe('runConformance - abort beside other streams', () => {
   it.each([0, 3])('an abort that ends its own stream, after %i turns - passes', async (turns) => {
     expect(await rulesBrokenBy(aborting((id, given) => id === given, turns))).toEqual([])
   })
+
+  it('an engine with one place that refuses others, whose checks of streams at the same time are skipped - passes', async () => {
+    const engine = make(
+      (Base) =>
+        class extends Base {
+          override async *items(
+            request: GenerateRequest,
+            context: GenerateContext,
+          ): AsyncGenerator<Chunk> {
+            if (this.live > 1) throw new BatonError('capacity.exhausted', 'busy')
+            yield* super.items(request, context)
+          }
+
+          override async abort(): Promise<void> {}
+        },
+    )
+    const why = 'it has one place'
+    const skip = { concurrent: why, mixed: why, 'concurrent-stop': why }
+    expect(await rulesBrokenBy({ ...engine, options: { ...engine.options, skip } })).toEqual([])
+  })
 })

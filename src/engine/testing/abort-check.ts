@@ -24,9 +24,14 @@ export async function checkAbort(subject: ConformanceSubject): Promise<void> {
   const ids = [ended.requestId, 'never-seen']
   for (const id of ids) await abort(subject, id)
   // Faults of streams that run at the same time have been found by then, under their own names.
-  if (subject.embedsOnly || report.hasFailed('drop')) return
+  if (subject.embedsOnly || report.hasFailed('drop') || refusesOthers(subject)) return
   await abortBesideOthers(subject, ids)
   if (!subject.isPrefill) await abortRunning(subject)
+}
+
+/** Whoever tests an engine that serves one stream, and refuses others meanwhile, skips the checks of several. */
+function refusesOthers({ options: { skip = {} } }: ConformanceSubject): boolean {
+  return ['concurrent', 'concurrent-stop'].some((check) => skip[check] !== undefined)
 }
 
 async function abort(subject: ConformanceSubject, id: string): Promise<void> {
