@@ -11,12 +11,13 @@ import type { KvWatchEntry } from '@nats-io/kv'
 import type { Msg, QueuedIterator, Subscription } from '@nats-io/nats-core'
 import { BatonError, parseWorkerId, messageOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import { decodeCardFile, decodeEntry, hasDied, startedMs } from '../card-file.ts'
+import { decodeEntry, hasDied } from '../card-file.ts'
 import type { CardFile } from '../card-file.ts'
 import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from '../discovery.ts'
 import { FleetDiff } from '../fleet-diff.ts'
 import { Renewals } from '../renewals.ts'
 import { bucketContent } from './bucket-content.ts'
+import { bucketNews } from './bucket-news.ts'
 
 import type { NatsSession } from './nats-session.ts'
 
@@ -189,8 +190,10 @@ export class NatsWatch implements DiscoveryWatch {
       if (generation === this.#generation && !this.#closed) this.#take(entry)
     }
     const content = await bucketContent(bucket)
-    if (generation === this.#generation) this.#forgetOthers(content)
-    for (const entry of oldestFirst(content)) take(entry)
+    if (generation === this.#generation) {
+      this.#forgetOthers(content)
+      for (const entry of bucketNews(content, this.#known)) take(entry)
+    }
     void followTo(changes, take)
   }
 
@@ -291,16 +294,4 @@ async function followTo(
   } catch {
     // The connection was lost; the session calls `up` when it is back.
   }
-}
-
-/** Oldest worker first, so that every frontend learns of them in the same order. */
-function oldestFirst(entries: readonly KvWatchEntry[]): readonly KvWatchEntry[] {
-  const ageOf = (entry: KvWatchEntry): number => {
-    try {
-      return startedMs(decodeCardFile(entry.string()))
-    } catch {
-      return 0
-    }
-  }
-  return entries.toSorted((left, right) => ageOf(left) - ageOf(right))
 }
