@@ -255,3 +255,18 @@ describe('embeddings', () => {
     expect(scripted.requests[0]?.routing.loraName).toBe('poet')
   })
 })
+
+describe('a frontend that is closed', () => {
+  const named = (id: number, model: string) => worker(id, { model, modelAliases: ['both'] })
+
+  it.each([
+    ['no worker has any more', [named(1, 'one')], [1]],
+    ['another model should have', [named(1, 'one'), named(2, 'two'), named(3, 'two')], []],
+  ])('a name that %s - leaves no timer that keeps the process', (_name, cards, leaving) => {
+    const { registry, scripted } = new RegistryFleet()
+    for (const card of cards) registry.workerJoined(card)
+    for (const id of leaving) registry.workerLeft(workerIdOf(id), 'closed')
+    scripted.frontend.close()
+    expect(scripted.clock.nextMs).toBe(null)
+  })
+})

@@ -99,6 +99,10 @@ export class ModelNames {
     for (const name of this.#ofWorker.get(workerId) ?? []) this.#claims.get(name)?.reconsider()
   }
 
+  close(): void {
+    for (const claims of this.#claims.values()) claims.close()
+  }
+
   conflicts(): readonly NameConflict[] {
     return [...this.#claims].flatMap(([name, claims]) => {
       const owner = this.find(name)?.name ?? ''

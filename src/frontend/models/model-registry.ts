@@ -287,6 +287,7 @@ export class ModelRegistry implements FleetObserver {
 
   close(): void {
     for (const family of this.families) family.uniting?.cancel()
+    this.#names.close()
     for (const model of this.models) model.close()
     this.#leaving.close()
   }

@@ -76,6 +76,11 @@ export class NameClaims {
     for (const claim of this.#claims) if (claim.family === family) this.#drop(claim)
   }
 
+  close(): void {
+    this.#stopChange()
+    for (const { forgetting } of this.#claims) forgetting?.cancel()
+  }
+
   /** Workers have joined or left, or can be reached or not any more. */
   reconsider(): void {
     const { clock, forgetMs, isStarting } = this.#options
