@@ -31,5 +31,5 @@ export function silencedModel(name: string): BatonError {
 }
 
 export function weightReason(name: string): string {
-  return `every version of ${name} that is there has weight 0`
+  return `every version of ${name} that is there has weight 0, until an administrator gives one another (POST /admin/weights)`
 }
