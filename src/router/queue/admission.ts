@@ -14,7 +14,7 @@ import type { ClassQueue, QueueEntry, QueueRank } from './class-queue.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
 import type { Flow, ToldFlow } from './flow-meter.ts'
-import { OverloadLimit } from './overload-limit.ts'
+import { LINE_MIN, OverloadLimit } from './overload-limit.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import { PoolRoom } from './pool-room.ts'
 import { ALL_RANKS } from './rank-set.ts'
@@ -202,14 +202,17 @@ export class Admission {
     return this.#queue.add(entry.queue, entry, scope)
   }
 
-  /** Refuses the queued requests beyond the limit of their ranks, lowest priority first. */
+  /** Refuses the queued requests beyond the limit of their ranks, lowest priority first. Call after `boundEngines`. */
   #shorten(nowMs: number): void {
+    if (!this.#overload.isLimiting) return
     for (const ranks of this.#queue.sets) {
       for (;;) {
+        const queued = this.#queue.requestsOf(ranks)
+        // No line is shorter; with a thousand sets most have no more.
+        if (queued <= LINE_MIN) break
         const last = this.#queue.last(null, ranks) as Waiting | null
         if (last === null || last.strictPriority === FIRST) break
         const line = this.#overload.line(last, ranks, nowMs)
-        const queued = this.#queue.requestsOf(ranks)
         if (line === null || queued <= line) break
         this.#drop(last, this.#overload.refusal(line, queued, nowMs))
       }

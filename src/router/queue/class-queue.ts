@@ -42,16 +42,12 @@ interface Placed {
   readonly order: number
 }
 
-interface Lane {
-  readonly ranks: RankSet
-  /** In their order. */
-  readonly placed: Placed[]
-}
-
 /** Queued requests of one set of ranks. */
 interface Waiting {
   readonly ranks: RankSet
   requests: number
+  /** By tenant, each in its order. Found by set, because there may be a thousand sets. */
+  readonly lanes: Map<string, Placed[]>
   /** By strict priority and tenant. */
   readonly byPriority: Map<number, Map<string, number>>
 }
@@ -90,7 +86,6 @@ export class ClassQueue {
   requests = 0
   promptTokens = 0
   cachedTokens = 0
-  readonly #lanes = new Map<string, Lane>()
   readonly #tenants = new Map<string, Tenant>()
   /** By key of the set of ranks. */
   readonly #bySet = new Map<string, Waiting>()
@@ -106,7 +101,6 @@ export class ClassQueue {
     const placed = { entry, score: queueScore(this.policyClass, entry), order: this.#order++ }
     this.#place(placed)
     this.#tenantOf(entry).waiting++
-    this.#count(entry, 1)
     this.requests++
     this.#cost += entry.cost
     this.promptTokens += entry.promptTokens
@@ -129,36 +123,37 @@ export class ClassQueue {
 
   /** The fleet has changed: sorts the requests anew. */
   regroup(ranksOf: (entry: QueueEntry) => RankSet): void {
-    const all = [...this.#lanes.values()].flatMap(({ placed }) => placed)
-    this.#lanes.clear()
+    const all = this.#lanes().flat()
     this.#bySet.clear()
     for (const placed of all) {
       placed.entry.ranks = ranksOf(placed.entry)
       this.#place(placed)
-      this.#count(placed.entry, 1)
     }
   }
 
   /** The next request that can be sent, or null. */
   head(): QueueEntry | null {
     let best: Placed | null = null
-    for (const { placed } of this.#lanes.values()) {
-      const first = placed[0]
-      if (first === undefined || (best !== null && !this.#goesBefore(first, best))) continue
-      if (first.entry.canGo()) best = first
+    for (const { lanes } of this.#bySet.values()) {
+      for (const lane of lanes.values()) {
+        const first = lane[0]
+        if (first === undefined || (best !== null && !this.#goesBefore(first, best))) continue
+        if (first.entry.canGo()) best = first
+      }
     }
     return best?.entry ?? null
   }
 
   /** Removes an entry, because it is sent (`served`) or no longer waits. */
   remove(entry: QueueEntry, served: boolean): boolean {
-    const key = laneKey(entry)
-    const lane = this.#lanes.get(key)?.placed
+    const set = this.#bySet.get(entry.ranks.key)
+    const lane = set?.lanes.get(entry.tenant)
     const at = lane?.findIndex((placed) => placed.entry === entry) ?? -1
-    if (lane === undefined || at === -1) return false
+    if (set === undefined || lane === undefined || at === -1) return false
     lane.splice(at, 1)
-    if (lane.length === 0) this.#lanes.delete(key)
-    this.#count(entry, -1)
+    if (lane.length === 0) set.lanes.delete(entry.tenant)
+    if (--set.requests === 0) this.#bySet.delete(entry.ranks.key)
+    count(set, entry, -1)
     const tenant = this.#tenantOf(entry)
     tenant.waiting--
     if (served) tenant.served += entry.cost / tenant.weight
@@ -208,9 +203,8 @@ export class ClassQueue {
   countSooner(entry: QueueEntry): number {
     const score = queueScore(this.policyClass, entry)
     let count = 0
-    for (const { ranks, placed } of this.#lanes.values()) {
-      if (ranks.key !== entry.ranks.key) continue
-      for (const { entry: held, score: own } of placed) {
+    for (const lane of this.#bySet.get(entry.ranks.key)?.lanes.values() ?? []) {
+      for (const { entry: held, score: own } of lane) {
         const isAbove = held.strictPriority > entry.strictPriority
         if (isAbove || (held.strictPriority === entry.strictPriority && own >= score)) count++
       }
@@ -224,9 +218,9 @@ export class ClassQueue {
    */
   last(only: RankSet | null = null): QueueEntry | null {
     let worst: Placed | null = null
-    for (const { ranks, placed } of this.#lanes.values()) {
-      if (only !== null && only.key !== ranks.key) continue
-      const end = placed.at(-1)
+    const lanes = only === null ? this.#lanes() : (this.#bySet.get(only.key)?.lanes.values() ?? [])
+    for (const lane of lanes) {
+      const end = lane.at(-1)
       if (end !== undefined && (worst === null || this.#isGivenUpBefore(end, worst))) worst = end
     }
     return worst?.entry ?? null
@@ -256,7 +250,7 @@ export class ClassQueue {
   }
 
   entries(): QueueEntry[] {
-    return [...this.#lanes.values()].flatMap(({ placed }) => placed.map(({ entry }) => entry))
+    return this.#lanes().flatMap((lane) => lane.map(({ entry }) => entry))
   }
 
   #isGivenUpBefore(a: Placed, b: Placed): boolean {
@@ -292,26 +286,21 @@ export class ClassQueue {
     return Number.isFinite(least) ? least : 0
   }
 
-  #place(placed: Placed): void {
-    const { entry } = placed
-    const key = laneKey(entry)
-    const lane = this.#lanes.get(key)
-    if (lane === undefined) this.#lanes.set(key, { ranks: entry.ranks, placed: [placed] })
-    else lane.placed.splice(placeIn(lane.placed, placed), 0, placed)
+  #lanes(): Placed[][] {
+    return [...this.#bySet.values()].flatMap(({ lanes }) => [...lanes.values()])
   }
 
-  #count({ ranks, strictPriority, tenant }: QueueEntry, change: 1 | -1): void {
-    const set = this.#bySet.get(ranks.key) ?? { ranks, requests: 0, byPriority: new Map() }
-    set.requests += change
-    if (set.requests === 0) this.#bySet.delete(ranks.key)
-    else this.#bySet.set(ranks.key, set)
-    const { byPriority } = set
-    const tenants = byPriority.get(strictPriority) ?? new Map<string, number>()
-    const waiting = (tenants.get(tenant) ?? 0) + change
-    if (waiting === 0) tenants.delete(tenant)
-    else tenants.set(tenant, waiting)
-    if (tenants.size === 0) byPriority.delete(strictPriority)
-    else byPriority.set(strictPriority, tenants)
+  #place(placed: Placed): void {
+    const { entry } = placed
+    const { ranks, tenant } = entry
+    const known = this.#bySet.get(ranks.key)
+    const set = known ?? { ranks, requests: 0, lanes: new Map(), byPriority: new Map() }
+    if (known === undefined) this.#bySet.set(ranks.key, set)
+    const lane = set.lanes.get(tenant)
+    if (lane === undefined) set.lanes.set(tenant, [placed])
+    else lane.splice(placeIn(lane, placed), 0, placed)
+    set.requests++
+    count(set, entry, 1)
   }
 
   #goesBefore(a: Placed, b: Placed): boolean {
@@ -341,7 +330,15 @@ export class ClassQueue {
 const MAX_IDLE_TENANTS = 1024
 const NOBODY: Tenant = { served: 0, waiting: 0, weight: 1 }
 
-const laneKey = ({ ranks, tenant }: QueueEntry): string => `${ranks.key}\n${tenant}`
+function count({ byPriority }: Waiting, entry: QueueEntry, change: 1 | -1): void {
+  const { strictPriority, tenant } = entry
+  const tenants = byPriority.get(strictPriority) ?? new Map<string, number>()
+  const waiting = (tenants.get(tenant) ?? 0) + change
+  if (waiting === 0) tenants.delete(tenant)
+  else tenants.set(tenant, waiting)
+  if (tenants.size === 0) byPriority.delete(strictPriority)
+  else byPriority.set(strictPriority, tenants)
+}
 
 function goesFirst(a: Placed, b: Placed): boolean {
   if (a.entry.strictPriority !== b.entry.strictPriority) {

@@ -18,7 +18,7 @@ const WAITED_MS = 250
 /** Requests that waited this many times the wait of an overload have waited long. */
 const LONG_WAITS = 2
 /** At least one request may always be queued. */
-const LINE_MIN = 1
+export const LINE_MIN = 1
 /** Share of the allowed wait that requests may spend in the engine's own queue. */
 const ENGINE_SHARE = 0.5
 

@@ -3,7 +3,12 @@ import { buildModel } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { RoutingHints, WorkerCard } from '../../request/index.ts'
+import { completePolicyClasses } from '../configuration/policy-class.ts'
+import type { PolicyClass } from '../configuration/policy-class.ts'
 import type { RouterOptions } from '../configuration/router-config.ts'
+import { ClassQueue } from './class-queue.ts'
+import type { QueueEntry } from './class-queue.ts'
+import type { RankSet } from './rank-set.ts'
 
 type Model = ReturnType<typeof buildModel>
 
@@ -25,6 +30,13 @@ function build(cards: readonly WorkerCard[] = [SPECIAL, OTHER], config: RouterOp
 }
 
 const workersOf = ({ plane }: Model): string[] => plane.calls.map(({ workerId }) => workerId)
+
+function entryOf(ranks: RankSet): QueueEntry {
+  const tokens = { promptTokens: 16, cachedTokens: 0, cost: 16 }
+  const order = { strictPriority: 0, priority: 0, tenant: '', tenantWeight: 1 }
+  const times = { arrivedMs: 0, startByMs: 0, isLate: false }
+  return { requestId: 'r', ...tokens, ...order, ...times, ranks, canGo: () => false }
+}
 
 /** Each worker ends its oldest request, as long as it has one. */
 function finishOldest({ plane }: Model, ended: Set<number>, workerId: string): void {
@@ -124,5 +136,26 @@ describe('the set of ranks of a queued request', () => {
       model.clock.advance(100)
     }
     expect(model.router.status().decode.queuedRequests).toBeLessThan(20)
+  })
+
+  it('a thousand sets - looking at one does not look at the others', () => {
+    let reads = 0
+    const sets = Array.from({ length: 1000 }, (_, slot) => ({
+      share: 0.001,
+      slots: [slot],
+      get key() {
+        reads++
+        return `:${slot}`
+      },
+    }))
+    const [policyClass] = completePolicyClasses([], { queuePolicy: 'fcfs', queueThreshold: null })
+    const queue = new ClassQueue(policyClass as PolicyClass)
+    for (const ranks of sets) queue.add(entryOf(ranks))
+    reads = 0
+    for (const ranks of sets) {
+      expect(queue.last(ranks)?.ranks).toBe(ranks)
+      expect(queue.countSooner(entryOf(ranks))).toBe(1)
+    }
+    expect(reads).toBeLessThan(10 * sets.length)
   })
 })
