@@ -16,7 +16,7 @@ import type {
 } from '../../request/index.ts'
 import { Admission } from '../queue/admission.ts'
 import type { Flow, ToldFlow } from '../queue/flow-meter.ts'
-import { isPlain } from '../queue/request-constraints.ts'
+import { mayGoAnywhere } from '../queue/rank-set.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { legQueued } from './leg-queued.ts'
 import { pinOf } from '../decide/pin.ts'
@@ -114,7 +114,7 @@ export class WorkerRouter implements RequestService {
   /** The decision about a later leg here; undefined if nothing restricts its workers. */
   restricted(request: GenerateRequest, phase: Phase): SelectionQuery | undefined {
     const query = this.#queryOf(request, phase)
-    return isPlain(query) ? undefined : query
+    return mayGoAnywhere(this.router, query) ? undefined : query
   }
 
   /** See `Admission.refusalAtOnce`. */

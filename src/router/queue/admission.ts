@@ -65,8 +65,9 @@ export class Admission {
   #draining = false
   #isClosed = false
   #recheck: Timer | null = null
-  /** Of the fleet by which the queued requests are sorted. */
+  /** Of the fleet by which the queued requests are sorted, and of that of the following leg. */
   #fleetVersion = 0
+  #nextVersion = 0
   readonly #overload: OverloadLimit
 
   constructor({ router, clock, next = null, tellFlow }: AdmissionOptions) {
@@ -338,8 +339,10 @@ export class Admission {
 
   #regroup(): void {
     const { fleetVersion } = this.#router
-    if (this.#fleetVersion === fleetVersion) return
+    const nextVersion = this.#next?.fleetVersion ?? 0
+    if (this.#fleetVersion === fleetVersion && this.#nextVersion === nextVersion) return
     this.#fleetVersion = fleetVersion
+    this.#nextVersion = nextVersion
     this.#queue.regroup((entry) => this.#room.ranksOf((entry as Waiting).query))
   }
 

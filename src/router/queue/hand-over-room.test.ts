@@ -3,6 +3,7 @@ import { buildModel, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card, RecordingSink, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { EngineConfig, RoutingHints, WorkerCard } from '../../request/index.ts'
+import type { RouterOptions } from '../configuration/router-config.ts'
 
 /** One prefill worker with room for all, and one decode worker that takes 2 + 1 requests. */
 function fleet(decode: Partial<EngineConfig> = { maxNumSeqs: 2 }) {
@@ -81,6 +82,30 @@ describe('prefills under way', () => {
     const { send, prefills } = fleet({})
     for (let i = 0; i < 20; i++) send()
     expect(prefills()).toHaveLength(20)
+  })
+
+  it('workers that do not take the KV of others - have no place for it', () => {
+    const { send, prefills, router } = fleet()
+    router.fleet.workerJoined(card(5, 'agg', { engine: { maxNumSeqs: 50 } }))
+    for (let i = 0; i < 8; i++) send()
+    expect(prefills()).toHaveLength(3)
+    expect(router.status().prefill.queuedRequests).toBe(5)
+  })
+
+  it('a decode worker joins that has the adapter of some - those go, although others wait before them', () => {
+    const tuned = (maxNumSeqs: number, ...loraAdapters: string[]) => ({
+      engine: { maxNumSeqs, loraAdapters },
+    })
+    const model = buildModel(
+      [card(1, 'prefill', tuned(100, 'a', 'b')), card(3, 'decode', tuned(2, 'a', 'b'))],
+      { engineQueue: 1 },
+    )
+    model.router.fleet.workerJoined(card(5, 'decode', tuned(2)))
+    for (let i = 0; i < 4; i++) model.send({ loraName: 'a' }, tokensFrom(1000 * i, 16))
+    const wanted = model.send({ loraName: 'b' }, tokensFrom(9000, 16))
+    expect(model.router.status().prefill.queuedRequests).toBe(2)
+    model.router.fleet.workerJoined(card(4, 'decode', tuned(2, 'b')))
+    expect(model.plane.calls.at(-1)?.request.requestId).toBe(wanted.sent.requestId)
   })
 
   it('embeddings - need no decode worker', () => {
@@ -174,6 +199,28 @@ describe('required topology', () => {
       card(5, 'decode', { topology: { zone: 'a' }, engine: { maxNumSeqs: 2 } }),
     )
     expect([zonesOf(6), router.status().prefill.queuedRequests]).toEqual([['a'], 0])
+  })
+
+  it('one zone for all - as many prompts wait for decode as without zones', () => {
+    const cards = [at(1, 'prefill', 100), at(3, 'decode', 2)]
+    const waitingAfter = (config: RouterOptions): number => {
+      const { plane, clock, router, ...model } = buildModel(cards, { engineQueue: 1, ...config })
+      const callsOf = (id: number) =>
+        plane.calls.filter(({ workerId }) => workerId === workerIdOf(id))
+      const dueAt: number[] = []
+      let [prefilled, decoded] = [0, 0]
+      for (let tick = 0; tick < 200; tick++) {
+        model.send({}, tokensFrom(1000 * tick, 16))
+        // A prefill takes one second; five decodes end in one, then none any more.
+        if (tick < 100 && tick % 2 === 1) callsOf(3)[decoded]?.finish()
+        if (tick < 100 && tick % 2 === 1 && decoded < callsOf(3).length) decoded++
+        while (dueAt.length < callsOf(1).length) dueAt.push(tick + 10)
+        while ((dueAt[prefilled] ?? Infinity) <= tick) callsOf(1)[prefilled++]?.prefilled()
+        clock.advance(100)
+      }
+      return router.status().decode.queuedRequests
+    }
+    expect(waitingAfter({ topology })).toBe(waitingAfter({}))
   })
 
   it('a prefill worker without a policy of its own, in a fleet without one - any decode worker may take its KV', () => {

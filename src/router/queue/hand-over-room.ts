@@ -27,8 +27,10 @@ const DECAY = 0.1
 
 /** Decode ranks that a prefill may continue on. */
 interface Goal {
-  /** Of the decode ranks; empty: all. */
+  /** Of the decode ranks, as of the requests that are queued for them (`RankSet`). */
   readonly key: string
+  /** Differs for goals that are judged apart. */
+  readonly id: string
   readonly slots: readonly number[] | undefined
   /** Prefill ranks, the prefills of which go there; undefined: all. */
   readonly from: readonly number[] | undefined
@@ -42,7 +44,8 @@ interface Known<Value> {
   readonly value: Value
 }
 
-const ANYWHERE: Goal = { key: '', slots: undefined, from: undefined, next: '' }
+const ANYWHERE: Goal = { key: '', id: '', slots: undefined, from: undefined, next: '' }
+const NO_DOMAIN: TransferDomain = { prefill: [], decode: [] }
 const KNOWN_MAX = 4096
 
 export class HandOverRoom {
@@ -50,7 +53,9 @@ export class HandOverRoom {
   readonly #decode: KvRouter
   readonly #clock: Clock
   readonly #domains: TransferDomains
-  /** Until something changes; by key of the goal. */
+  /** Made once, because a decision asks for each prefill rank. */
+  readonly #goals = new WeakMap<RankSet, WeakMap<TransferDomain, Goal>>()
+  /** Until something changes; by id of the goal. */
   readonly #known = new Map<string, Known<boolean>>()
   /** The newest. */
   #set: {
@@ -110,14 +115,27 @@ export class HandOverRoom {
 
   #goalOf(domain: TransferDomain | null, next: SelectionQuery | undefined): Goal {
     const ranks = next === undefined ? ALL_RANKS : this.ranksOf(next)
+    const goals = this.#goals.get(ranks) ?? new WeakMap<TransferDomain, Goal>()
+    this.#goals.set(ranks, goals)
+    const known = goals.get(domain ?? NO_DOMAIN)
+    if (known !== undefined) return known
+    const goal = this.#makeGoal(domain, ranks)
+    goals.set(domain ?? NO_DOMAIN, goal)
+    return goal
+  }
+
+  #makeGoal(domain: TransferDomain | null, ranks: RankSet): Goal {
     if (ranks.slots === null) {
-      if (domain === null) return ANYWHERE
+      // Where the domain has all decode ranks, the others have no prefills to continue.
+      if (domain === null || domain.decode.length === this.#decode.slots.length) return ANYWHERE
       const { decode: slots, prefill: from } = domain
-      return { key: keyOfSlots(slots), slots, from, next: '' }
+      const key = keyOfSlots(slots)
+      return { key, id: `${key}>`, slots, from, next: '' }
     }
     const slots =
       domain === null ? ranks.slots : ranks.slots.filter((slot) => domain.decode.includes(slot))
-    return { key: keyOfSlots(slots), slots, from: undefined, next: ranks.key }
+    const key = domain === null ? ranks.key : keyOfSlots(slots)
+    return { key, id: `${key}>${ranks.key}`, slots, from: undefined, next: ranks.key }
   }
 
   #isOpen(): boolean {
@@ -130,12 +148,12 @@ export class HandOverRoom {
   #hasPlaces(goal: Goal): boolean {
     const { version } = this
     const nowMs = this.#clock.nowMs()
-    const key = `${goal.key}>${goal.next}`
-    const known = this.#known.get(key)
+    const { id } = goal
+    const known = this.#known.get(id)
     if (known?.version === version && known.nowMs === nowMs) return known.value
     if (known === undefined && this.#known.size >= KNOWN_MAX) this.#known.clear()
     const value = this.#judge(goal)
-    this.#known.set(key, { version, nowMs, value })
+    this.#known.set(id, { version, nowMs, value })
     return value
   }
 

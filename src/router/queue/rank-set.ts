@@ -39,7 +39,14 @@ export function inBoth(ranks: RankSet, next: RankSet): RankSet {
 
 /** Without asking for each rank. */
 function isUnrestricted(router: KvRouter, query: SelectionQuery): boolean {
-  const { decodeModeCount, workerCount, config } = router
+  return router.config.filters.length === 0 && mayGoAnywhere(router, query)
+}
+
+/** Neither the request nor its phase restricts the workers; user-defined filters may. */
+export function mayGoAnywhere(
+  { decodeModeCount, workerCount }: KvRouter,
+  query: SelectionQuery,
+): boolean {
   const isMixed = decodeModeCount > 0 && decodeModeCount < workerCount
-  return config.filters.length === 0 && isPlain(query) && !(query.phase === 'decode' && isMixed)
+  return isPlain(query) && !(query.phase === 'decode' && isMixed)
 }
