@@ -31,7 +31,7 @@ export class CandidateFilter {
     const { live } = table
     const isOpenToAll = isUnconstrained(scope.constraints, table) && config.filters.length === 0
     const onward = this.#onwardOf(scope)
-    const isCold = this.#isCold()
+    const isCold = this.#isCold(scope)
     if (isOpenToAll && !table.hasExclusions && onward === null && !isCold) {
       for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
       return live.length
@@ -64,9 +64,11 @@ export class CandidateFilter {
   }
 
   /** No speed is known yet: the wait for a place in a full batch cannot be weighed against other costs. */
-  #isCold(): boolean {
+  #isCold({ trackPrefill }: DecisionScope): boolean {
     const { config, rates } = this.#pool
-    return config.mode === 'kv' && config.cost === 'time' && !rates.hasShown && !rates.isTrusted
+    if (config.mode !== 'kv' || config.cost !== 'time' || rates.isTrusted) return false
+    // Ranks that compute no prompts show only the time between tokens.
+    return trackPrefill ? !rates.hasShown : rates.itlError === null
   }
 
   /** Null unless the KV of a prefill must stay inside a domain. */
