@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { flooded } from '../../../test/router/flooded-fleet.ts'
 import { fleet } from '../../../test/router/small-fleet.ts'
+import { completePolicyClasses } from '../configuration/policy-class.ts'
+import { PolicyQueue } from './policy-queue.ts'
+import { ALL_RANKS } from './rank-set.ts'
 
 /** Without a threshold of their own these classes are queued only when the fleet is full. */
 const CLASSES = [
@@ -52,5 +55,27 @@ describe('policy classes under overload', () => {
     expect(first.filter(({ sink }) => sink.errors.length > 0)).toHaveLength(0)
     // One of four is the share of the batch class.
     expect(send().sink.errors).toHaveLength(1)
+  })
+
+  it('a deficit that lacks the last digit of the cost - the request is sent all the same', () => {
+    const classes = completePolicyClasses(
+      [
+        { name: 'a', quantum: 427 },
+        { name: 'b', quantum: 6748 },
+      ],
+      { queuePolicy: 'fcfs', queueThreshold: null },
+    )
+    const queue = new PolicyQueue(classes, 10)
+    const add = (name: string, cost: number, isFree: boolean): void => {
+      const times = { arrivedMs: 0, startByMs: 0, isLate: false }
+      const order = { strictPriority: 0, priority: 0, tenant: '', tenantWeight: 1 }
+      const tokens = { promptTokens: cost, cachedTokens: 0, cost, ranks: ALL_RANKS }
+      const entry = { requestId: name, ...tokens, ...order, ...times, canGo: () => isFree }
+      const ofClass = queue.classOf(name, () => cost)
+      queue.add(ofClass, entry, { workers: 1, retryAfterMs: 1 })
+    }
+    add('a', 2928, true)
+    add('b', 147, false)
+    expect(queue.pop(true)?.requestId).toBe('a')
   })
 })

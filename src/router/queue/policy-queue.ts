@@ -122,13 +122,13 @@ export class PolicyQueue {
     }
     if (turn.length === 0) return null
     // No class has enough deficit: add as many whole rounds at once as the first one needs.
-    const rounds = Math.min(
-      ...turn.map(({ queue, head }) =>
-        Math.ceil((head.cost - queue.deficit) / (scale * queue.policyClass.quantum)),
-      ),
+    const needs = turn.map(({ queue, head }) =>
+      Math.ceil((head.cost - queue.deficit) / (scale * queue.policyClass.quantum)),
     )
+    const rounds = Math.min(...needs)
     for (const { queue } of turn) queue.deficit += rounds * scale * queue.policyClass.quantum
-    const next = turn.find(({ queue, head }) => head.cost <= queue.deficit)
+    // Not by its deficit: that may lack the last digit.
+    const next = turn[needs.indexOf(rounds)]
     return next === undefined ? null : this.#serve(next.queue, next.head)
   }
 
