@@ -190,6 +190,19 @@ describe('PrefillRouter: an offer before the prompt is completely computed', () 
     expect(load()).toBe(0)
   })
 
+  it.each(['fails', 'ends without its hand-over'])(
+    'decode fails, then the prefill %s - no other attempt is made, and the client gets one error',
+    (how) => {
+      const { sink, prefill, decode, plane, load } = halfWay()
+      decode.fail('transport.disconnected')
+      if (how === 'fails') prefill.fail('transport.disconnected')
+      else prefill.prefilled({})
+      expect(plane.calls.length).toBe(2)
+      expect([sink.ends, sink.errors[0]?.code]).toEqual([1, 'transport.disconnected'])
+      expect(load()).toBe(0)
+    },
+  )
+
   it('the client leaves - both legs are stopped', () => {
     const { sink, handle, prefill, decode, load } = halfWay()
     handle.cancel('stop')

@@ -218,6 +218,8 @@ export class DisaggregatedRequest implements RequestHandle, DecodeOwner {
       this.#endCancelled()
       return
     }
+    // Decode has failed before it: nobody waits for another attempt.
+    if (this.#ended) return
     const isPinned = pinsPrefill(this.#request.routing)
     if (!error.row.migratable || isPinned) {
       this.#fail(error)
@@ -276,6 +278,7 @@ export class DisaggregatedRequest implements RequestHandle, DecodeOwner {
       this.#endCancelled()
       return
     }
+    if (this.#ended) return
     if (this.#parts.config.enforceDisaggregation) {
       this.#fail(error)
       return
