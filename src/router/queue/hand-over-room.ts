@@ -10,6 +10,8 @@
 import type { Clock } from '../../base/index.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+import { isFresh } from './fresh.ts'
+import type { Moment } from './fresh.ts'
 import { ALL_RANKS, keyOfSlots, rankSetOf } from './rank-set.ts'
 import type { RankSet } from './rank-set.ts'
 import { TransferDomains } from './transfer-domains.ts'
@@ -38,10 +40,8 @@ interface Goal {
   readonly next: string
 }
 
-interface Known<Value> {
-  readonly version: number
-  readonly nowMs: number
-  readonly value: Value
+interface Known extends Moment {
+  readonly isOpen: boolean
 }
 
 const ANYWHERE: Goal = { key: '', id: '', slots: undefined, from: undefined, next: '' }
@@ -56,13 +56,14 @@ export class HandOverRoom {
   /** Made once, because a decision asks for each prefill rank. */
   readonly #goals = new WeakMap<RankSet, WeakMap<TransferDomain, Goal>>()
   /** Until something changes; by id of the goal. */
-  readonly #known = new Map<string, Known<boolean>>()
-  /** The newest. */
-  #set: {
-    readonly next: SelectionQuery
-    readonly version: number
-    readonly ranks: RankSet
-  } | null = null
+  readonly #known = new Map<string, Known>()
+  /** Of the present fleet; a queued request is asked for after each change of load. */
+  readonly #sets = new WeakMap<
+    SelectionQuery,
+    { readonly version: number; readonly set: RankSet }
+  >()
+  /** Requests of other routers inside the prefill workers. */
+  #others = { version: -1, nowMs: 0, requests: 0 }
   #sinceMs = 0
   #endedBefore = 0
   /** Ends of decode requests per millisecond. */
@@ -107,10 +108,11 @@ export class HandOverRoom {
   /** The decode ranks where this leg may run. */
   ranksOf(next: SelectionQuery): RankSet {
     const version = this.#decode.fleetVersion
-    if (this.#set?.next !== next || this.#set.version !== version) {
-      this.#set = { next, version, ranks: rankSetOf(this.#decode, next) }
-    }
-    return this.#set.ranks
+    const known = this.#sets.get(next)
+    if (known?.version === version) return known.set
+    const set = rankSetOf(this.#decode, next)
+    this.#sets.set(next, { version, set })
+    return set
   }
 
   #goalOf(domain: TransferDomain | null, next: SelectionQuery | undefined): Goal {
@@ -146,15 +148,18 @@ export class HandOverRoom {
   }
 
   #hasPlaces(goal: Goal): boolean {
-    const { version } = this
-    const nowMs = this.#clock.nowMs()
+    const now = this.#moment()
     const { id } = goal
     const known = this.#known.get(id)
-    if (known?.version === version && known.nowMs === nowMs) return known.value
+    if (known !== undefined && isFresh(known, now)) return known.isOpen
     if (known === undefined && this.#known.size >= KNOWN_MAX) this.#known.clear()
-    const value = this.#judge(goal)
-    this.#known.set(id, { version, nowMs, value })
-    return value
+    const isOpen = this.#judge(goal)
+    this.#known.set(id, { ...now, isOpen })
+    return isOpen
+  }
+
+  #moment(): Moment {
+    return { version: this.version, nowMs: this.#clock.nowMs() }
   }
 
   #judge({ key, slots, from, next }: Goal): boolean {
@@ -170,11 +175,19 @@ export class HandOverRoom {
           : underWay.countOn(from)
     const share = slots === undefined ? 1 : slots.length / decode.rankCount
     // Those of other frontends need places, too.
-    const others = from === undefined ? share * prefill.othersInside() : prefill.othersInside(from)
+    const others = from === undefined ? share * this.#allOthers() : prefill.othersInside(from)
     const all = own + others
     // Requests that wait for decode wait for ranks that are full: they take none of the places that are free now.
     const waiting = decode.waitingOutside(slots === undefined ? undefined : key)
     return all < places + Math.max(this.#freed(own, all, share) - waiting, 0)
+  }
+
+  #allOthers(): number {
+    const now = this.#moment()
+    if (!isFresh(this.#others, now)) {
+      this.#others = { ...now, requests: this.#prefill.capacity.othersInside() }
+    }
+    return this.#others.requests
   }
 
   /** Places that become free while a prompt is computed, of those of this router and of others. */

@@ -5,6 +5,8 @@
 import type { Clock } from '../../base/index.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import { isFresh } from './fresh.ts'
+import type { Moment } from './fresh.ts'
 import { HandOverRoom } from './hand-over-room.ts'
 import { needsDecode } from '../decide/selection.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
@@ -12,9 +14,7 @@ import type { ClassQueue } from './class-queue.ts'
 import { inBoth, rankSetOf } from './rank-set.ts'
 import type { RankSet } from './rank-set.ts'
 
-interface KnownAnswer {
-  readonly version: number
-  readonly nowMs: number
+interface KnownAnswer extends Moment {
   readonly hasRoom: boolean
 }
 
@@ -59,15 +59,13 @@ export class PoolRoom {
   canGo(queue: ClassQueue, query: SelectionQuery, { key }: RankSet): boolean {
     if (this.#router.config.filters.length > 0) return this.#hasRoom(queue, query)
     const version = this.#handOver?.version ?? this.#router.capacity.version
-    const nowMs = this.#clock.nowMs()
+    const now = { version, nowMs: this.#clock.nowMs() }
     const answers = this.#answersOf(queue)
     const known = answers.get(key)
-    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
-      return known.hasRoom
-    }
+    if (known !== undefined && isFresh(known, now)) return known.hasRoom
     if (known === undefined && answers.size >= ANSWERS_MAX) answers.clear()
     const hasRoom = this.#hasRoom(queue, query)
-    answers.set(key, { version, nowMs, hasRoom })
+    answers.set(key, { ...now, hasRoom })
     return hasRoom
   }
 

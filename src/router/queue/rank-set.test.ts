@@ -158,4 +158,26 @@ describe('the set of ranks of a queued request', () => {
     }
     expect(reads).toBeLessThan(10 * sets.length)
   })
+
+  it('many tenants, a clock that never shows the same time twice - one check for all of a set', () => {
+    const model = build()
+    const { clock } = model
+    let [now, reads] = [clock.nowMs(), 0]
+    Object.assign(clock, { nowMs: () => (now += 1e-4) })
+    for (let i = 0; i < 100; i++) {
+      const routing: RoutingHints = {
+        tenantId: `t${i}`,
+        get loraName() {
+          reads++
+          return 'tuned'
+        },
+      }
+      model.send(routing)
+    }
+    reads = 0
+    model.plane.call(0).finish()
+    expect(model.router.status().decode.queuedRequests).toBe(96)
+    // Each of the 96 has a lane of its own.
+    expect(reads).toBeLessThan(96)
+  })
 })
