@@ -204,6 +204,27 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(21)
   })
 
+  it('many requests wait for a worker - few of them look for one at a time, and all run when one joins', async () => {
+    let isThere = true
+    const attempts = { count: 0 }
+    const it_ = new ScriptedFrontend({
+      script: (run) => {
+        attempts.count++
+        if (isThere) it_.clock.after(100, () => run.fails(NONE))
+        else if (it_.clock.nowMs() < 5000) run.fails(NONE)
+        else run.routed(B).says('ok').ends()
+      },
+    })
+    const replies = Array.from({ length: 100 }, () => it_.chat())
+    await it_.clock.run(99)
+    isThere = false
+    await it_.clock.run(4900)
+    // Five attempts a second each would be 2,500.
+    expect(attempts.count).toBeLessThan(100 + 700)
+    await it_.clock.run(6200)
+    for (const reply of replies) expect((await reply).json.choices[0].message.content).toBe('ok')
+  })
+
   it.each([
     ['is displaced from the queue', 'capacity.pool_exhausted', {}],
     ['is queued while the router closes', NONE, { isClosing: true }],

@@ -29,7 +29,19 @@ const HELD_RETRY_MS = 200
 /** The interval doubles at most this often, once for each worker that was found and failed. */
 const HELD_DOUBLINGS_MAX = 4
 
+/** While another request has just found no worker, a waiting one skips at most so many attempts in a row. */
+const HELD_SKIPS_MAX = 4
+
 const NONE: readonly WorkerId[] = []
+
+/** What the requests of a service have found. */
+interface Findings {
+  /** When an attempt last found no worker. */
+  noneMs: number
+}
+
+/** By the service below, which all requests for a model share. */
+const findingsOf = new WeakMap<RequestService, Findings>()
 
 export interface MigrationOptions {
   /** Most attempts after the first one. 0: none. */
@@ -48,11 +60,13 @@ export function createMigratingService(
   below: RequestService,
   options: MigrationOptions,
 ): RequestService {
+  const findings = findingsOf.get(below) ?? { noneMs: -Infinity }
+  findingsOf.set(below, findings)
   return {
     send(request, sink) {
       const attempts = mayMigrate(request) ? options.limit : 0
       if (attempts === 0) return below.send(request, sink)
-      return new MigratingReply(below, request, sink, options).start()
+      return new MigratingReply(below, request, sink, { ...options, findings }).start()
     },
   }
 }
@@ -83,7 +97,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #resumedTokens = 0
   readonly #below: RequestService
   readonly #request: GenerateRequest
-  readonly #options: MigrationOptions
+  readonly #options: MigrationOptions & { readonly findings: Findings }
   /** The worker of the current attempt. */
   #workerId: WorkerId | undefined
   #handle: RequestHandle | null = null
@@ -99,6 +113,7 @@ class MigratingReply implements ReplySink, RequestHandle {
    */
   #failure: BatonError | null = null
   #retry: Timer | null = null
+  #skips = 0
   #cancelled: 'stop' | 'kill' | null = null
   #excluded: readonly WorkerId[]
 
@@ -106,7 +121,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     below: RequestService,
     request: GenerateRequest,
     sink: ReplySink,
-    options: MigrationOptions,
+    options: MigrationOptions & { readonly findings: Findings },
   ) {
     this.#below = below
     this.#request = request
@@ -152,7 +167,8 @@ class MigratingReply implements ReplySink, RequestHandle {
     const lost = lostWorker(error) ?? this.#workerId
     // When no worker is available, an immediate second search would find none either.
     const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
-    if (!noneToBeHad) this.#failure = error
+    if (noneToBeHad) this.#options.findings.noneMs = this.#options.clock.nowMs()
+    else this.#failure = error
     if (this.#mayHold(error, noneToBeHad, tokens.length)) {
       this.#hold(tokens)
       return
@@ -210,10 +226,27 @@ class MigratingReply implements ReplySink, RequestHandle {
   #hold(tokens: Uint32Array): void {
     this.#retry = this.#options.clock.after(this.#pauseMs(), () => {
       this.#retry = null
+      if (this.#maySkip()) {
+        this.#skips++
+        this.#hold(tokens)
+        return
+      }
+      this.#skips = 0
       // Workers that were lost may be back.
       this.#excluded = this.#request.routing.excludedWorkerIds ?? NONE
       this.#goOn(tokens)
     })
+  }
+
+  /**
+   * Each attempt costs a decision: with thousands that wait these would take a whole core. Not more often, because others
+   * may need another worker; and never at the end of the wait.
+   */
+  #maySkip(): boolean {
+    const { waitMs = 0, clock, findings } = this.#options
+    const nowMs = clock.nowMs()
+    const isLast = nowMs + HELD_RETRY_MS > (this.#held?.sinceMs ?? 0) + waitMs
+    return this.#skips < HELD_SKIPS_MAX && nowMs - findings.noneMs < HELD_RETRY_MS && !isLast
   }
 
   /** The last attempt is made at the end of the wait. */
