@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -18,6 +18,41 @@ const TLS = [
   '--tls-ca',
   fixture('fleet-ca.pem'),
 ]
+
+/** A self-signed certificate that was issued a hundred days ago and is valid for so many more. */
+function issueCertificate(
+  folder: string,
+  { cert, key, days }: { cert: string; key: string; days: number },
+): void {
+  const run = (words: string, ...more: string[]): void => {
+    execFileSync('openssl', [...words.split(' '), ...more], { stdio: 'ignore', cwd: folder })
+  }
+  const date = (inDays: number): string =>
+    `${new Date(Date.now() + inDays * 86_400_000).toISOString().replace(/[-:T]/g, '').slice(0, 14)}Z`
+  writeFileSync(join(folder, 'issued.txt'), '')
+  writeFileSync(
+    join(folder, 'ca.conf'),
+    `[ca]
+default_ca = own
+[own]
+database = issued.txt
+new_certs_dir = .
+serial = serial.txt
+default_md = sha256
+policy = any
+x509_extensions = ext
+unique_subject = no
+[any]
+commonName = supplied
+[ext]
+basicConstraints = critical,CA:TRUE
+`,
+  )
+  const curve = '-newkey ec -pkeyopt ec_paramgen_curve:P-256'
+  run(`req -new ${curve} -nodes -subj /CN=fleet -out asked.pem -keyout`, key)
+  const term = `-startdate ${date(-100)} -enddate ${date(days)}`
+  run(`ca -batch -selfsign -notext -create_serial -config ca.conf -in asked.pem ${term}`, '-keyfile', key, '-out', cert) // prettier-ignore
+}
 
 describe('baton serve - authenticated connections', () => {
   it('shared secret and TLS - frontend and workers connect and hand over a prompt', async () => {
@@ -68,10 +103,7 @@ describe('baton serve - authenticated connections', () => {
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
     const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
     const use = (days: number): void => {
-      const words =
-        'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=fleet -days'
-      const out = ['-keyout', `${key}.new`, '-out', `${cert}.new`]
-      execFileSync('openssl', [...words.split(' '), `${days}`, ...out], { stdio: 'ignore' })
+      issueCertificate(folder, { cert: `${cert}.new`, key: `${key}.new`, days })
       for (const path of [key, cert]) renameSync(`${path}.new`, path)
     }
     use(5)
