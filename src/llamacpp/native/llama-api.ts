@@ -125,6 +125,11 @@ const DECLARATIONS: Declarations = {
 }
 
 let loaded: LlamaApi | undefined
+/**
+ * A library that nothing refers to is unloaded by the next garbage collection. Loaded a second time at the same address,
+ * libggml-base ends the process: it finds its own handler of uncaught exceptions.
+ */
+const held: Library[] = []
 
 /**
  * Loads the libraries once per thread; threads of a process must not do it at the same time. Throws
@@ -135,9 +140,10 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
   let llama: Library
   let ggml: Library
   try {
-    ffi.load(files.base, { global: true })
+    held.push(ffi.load(files.base, { global: true }))
     ggml = ffi.load(files.ggml, { global: true })
     llama = ffi.load(files.llama, { global: true })
+    held.push(ggml, llama)
   } catch (cause) {
     const why = messageOf(cause)
     throw new BatonError('model.load_failed', `llama.cpp cannot be loaded: ${why}`, { cause })
