@@ -1,6 +1,7 @@
 /** Discovery with a real nats-server: the discovery contract, and failures of the server. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect } from '@nats-io/transport-node'
+import type { NatsConnection } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
 import { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../../src/testing/discovery-kit.ts'
 import { parseDiscovery } from '../../src/discovery/kinds/discovery-kinds.ts'
@@ -435,8 +436,7 @@ describe.skipIf(NATS_VERSION === null)(
   () => {
     it('at the start - the reason is reported, and the frontend watches when there is a place', async () => {
       const { url, port } = await startServer('max_connections: 1')
-      const other = await connect({ servers: `127.0.0.1:${port}` })
-      ends.push(() => other.close())
+      const other = await connectAlone(port)
       const record = new DiscoveryRecord()
       const watching = discoveryAt(url).watch(record)
       await record.until('away NATS refuses the connection: maximum connections exceeded')
@@ -534,6 +534,18 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - logins that are refused'
     await record.until('left 1 closed')
   })
 })
+
+/** For a server with one place, which may not have noticed yet that the test's first look at it has ended. */
+async function connectAlone(port: number): Promise<NatsConnection> {
+  let connection: NatsConnection | undefined
+  await until('the server has a place', async () => {
+    const attempt = connect({ servers: `127.0.0.1:${port}`, timeout: 1_000 })
+    connection = await attempt.catch(() => undefined)
+    return connection !== undefined
+  })
+  ends.push(() => connection!.close())
+  return connection!
+}
 
 async function deleteBucket(port: number): Promise<void> {
   const connection = await connect({ servers: `127.0.0.1:${port}` })

@@ -240,16 +240,15 @@ export class NatsSession {
   }
 
   async #follow(connection: NatsConnection): Promise<void> {
-    // The reason of an attempt to connect again stays until the next one; the end of an attempt is no other reason.
-    let isRefused = false
     for await (const status of connection.status()) {
       if (this.#closed) return
-      if (status.type === 'reconnecting') isRefused = false
-      else if (status.type === 'disconnect' || status.type === 'staleConnection') {
+      if (status.type === 'disconnect' || status.type === 'staleConnection') {
+        // An attempt to connect again ends so, too. Its reason may be lost, and is no other one then: a server that
+        // closes the connection while the client still sends destroys what it has said.
+        if (this.#isConnected) this.#away('the connection to NATS was lost')
         this.#isConnected = false
-        if (!isRefused) this.#away('the connection to NATS was lost')
       } else if (status.type === 'error') {
-        isRefused = this.#refused(status.error)
+        this.#refused(status.error)
       } else if (status.type === 'reconnect') {
         this.#isConnected = true
         for (const user of this.#users.keys()) user.connected?.()
@@ -258,17 +257,17 @@ export class NatsSession {
     }
   }
 
-  /** True: the server refuses the connection, not only a subject. */
-  #refused({ name, message }: Error): boolean {
+  #refused({ name, message }: Error): void {
     if (name === 'PermissionViolationError') {
       for (const user of this.#users.keys()) user.refused?.(message)
-      return false
+      return
     }
     const isLogin = LOGIN_ERRORS.has(name)
     // Other faults that the server names while it is connected either have no consequence, or it disconnects.
-    if (!isLogin && this.#isConnected) return false
+    if (!isLogin && this.#isConnected) return
     this.#away(isLogin ? `NATS refuses the login: ${message}` : `${REFUSED}: ${message}`)
-    return true
+    // A login that was accepted and is not any more: the server disconnects next.
+    this.#isConnected = false
   }
 
   /**
