@@ -65,9 +65,8 @@ export class Admission {
   #draining = false
   #isClosed = false
   #recheck: Timer | null = null
-  /** Of the fleet by which the queued requests are sorted, and of that of the following leg. */
+  /** Of the fleets by which the queued requests are sorted: this one and that of the following leg together. */
   #fleetVersion = 0
-  #nextVersion = 0
   readonly #overload: OverloadLimit
 
   constructor({ router, clock, next = null, tellFlow }: AdmissionOptions) {
@@ -338,11 +337,9 @@ export class Admission {
   }
 
   #regroup(): void {
-    const { fleetVersion } = this.#router
-    const nextVersion = this.#next?.fleetVersion ?? 0
-    if (this.#fleetVersion === fleetVersion && this.#nextVersion === nextVersion) return
+    const fleetVersion = this.#router.fleetVersion + (this.#next?.fleetVersion ?? 0)
+    if (this.#fleetVersion === fleetVersion) return
     this.#fleetVersion = fleetVersion
-    this.#nextVersion = nextVersion
     this.#queue.regroup((entry) => this.#room.ranksOf((entry as Waiting).query))
   }
 

@@ -12,8 +12,8 @@ export class TransferDomains {
   readonly #decode: KvRouter
   /** By prefill slot. */
   readonly #bySlot = new Map<number, TransferDomain>()
-  #prefillVersion = -1
-  #decodeVersion = -1
+  /** Of both fleets together. */
+  #version = -1
 
   constructor(prefill: KvRouter, decode: KvRouter) {
     this.#prefill = prefill
@@ -34,11 +34,9 @@ export class TransferDomains {
 
   #refresh(): void {
     const [prefill, decode] = [this.#prefill, this.#decode]
-    if (this.#prefillVersion === prefill.fleetVersion) {
-      if (this.#decodeVersion === decode.fleetVersion) return
-    }
-    this.#prefillVersion = prefill.fleetVersion
-    this.#decodeVersion = decode.fleetVersion
+    const version = prefill.fleetVersion + decode.fleetVersion
+    if (this.#version === version) return
+    this.#version = version
     this.#bySlot.clear()
     const domains = new Map<string, TransferDomain>()
     for (const slot of prefill.slots) {
