@@ -54,8 +54,6 @@ interface Waiting extends QueueEntry {
   readonly ttftMs: number | null
 }
 
-const NOBODY: AdmissionWaiter = { onGo: () => undefined, onRefused: () => undefined }
-
 export class Admission {
   readonly #router: KvRouter
   readonly #clock: Clock
@@ -105,13 +103,14 @@ export class Admission {
     const nowMs = this.#clock.nowMs()
     const queue = this.#queue.classOf(policyClass, () => this.#router.uncachedTokens(query))
     const mustWait = this.#room.mustWait(queue, query)
-    const late = this.#lateRefusal(queue, query, mustWait)
+    const entry = mustWait ? this.#entryOf(queue, query, waiter) : null
+    const late = this.#lateRefusal(query, entry)
     if (late !== null) {
       waiter.onRefused(late)
       return () => undefined
     }
     this.#overload.arrived(rankOf(query.request.routing), nowMs)
-    if (!mustWait) {
+    if (entry === null) {
       this.#overload.sentAtOnce(nowMs)
       waiter.onGo(0)
       return () => undefined
@@ -120,7 +119,6 @@ export class Admission {
       waiter.onRefused(closing())
       return () => undefined
     }
-    const entry = this.#entryOf(queue, query, waiter)
     if (this.#queue.requests === 0) this.#overload.queueBegan(nowMs)
     this.#overload.boundEngines(nowMs)
     this.#shorten(nowMs)
@@ -171,16 +169,14 @@ export class Admission {
    * The refusal if no worker is predicted to meet the request's goals after the wait. A started request is not
    * refused.
    */
-  #lateRefusal(queue: ClassQueue, query: SelectionQuery, mustWait: boolean): BatonError | null {
+  #lateRefusal(query: SelectionQuery, entry: Waiting | null): BatonError | null {
     if (query.request.routing.goals === undefined || hasBegun(query)) return null
-    return this.#router.goals.lateRefusal(query, mustWait ? this.#waitBefore(queue, query) : 0)
+    return this.#router.goals.lateRefusal(query, entry === null ? 0 : this.#waitBefore(entry))
   }
 
-  #waitBefore(queue: ClassQueue, query: SelectionQuery): number {
+  #waitBefore(entry: Waiting): number {
     const rate = this.#overload.rate(this.#clock.nowMs())
-    if (rate === null) return 0
-    const entry = this.#entryOf(queue, query, NOBODY)
-    return queue.countSooner(entry) / (rate * entry.ranks.share)
+    return rate === null ? 0 : entry.queue.countSooner(entry) / (rate * entry.ranks.share)
   }
 
   /** Null if the request is queued. If the queue is full, a less important request is displaced. */
