@@ -10,7 +10,7 @@
 import type { Clock } from '../../base/index.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
-import { isFresh } from './fresh.ts'
+import { FreshAnswers } from './fresh.ts'
 import type { Moment } from './fresh.ts'
 import { ALL_RANKS, keyOfSlots, rankSetOf } from './rank-set.ts'
 import type { RankSet } from './rank-set.ts'
@@ -40,13 +40,8 @@ interface Goal {
   readonly next: string
 }
 
-interface Known extends Moment {
-  readonly isOpen: boolean
-}
-
 const ANYWHERE: Goal = { key: '', id: '', slots: undefined, from: undefined, next: '' }
 const NO_DOMAIN: TransferDomain = { prefill: [], decode: [] }
-const KNOWN_MAX = 4096
 
 export class HandOverRoom {
   readonly #prefill: KvRouter
@@ -55,15 +50,15 @@ export class HandOverRoom {
   readonly #domains: TransferDomains
   /** Made once, because a decision asks for each prefill rank. */
   readonly #goals = new WeakMap<RankSet, WeakMap<TransferDomain, Goal>>()
-  /** Until something changes; by id of the goal. */
-  readonly #known = new Map<string, Known>()
+  /** By id of the goal: whether there are places. */
+  readonly #answers = new FreshAnswers<boolean>()
   /** Of the present fleet; a queued request is asked for after each change of load. */
   readonly #sets = new WeakMap<
     SelectionQuery,
     { readonly version: number; readonly set: RankSet }
   >()
-  /** Requests of other routers inside the prefill workers. */
-  #others = { version: -1, nowMs: 0, requests: 0 }
+  /** Requests of other routers inside all prefill workers. */
+  readonly #others = new FreshAnswers<number>()
   #sinceMs = 0
   #endedBefore = 0
   /** Ends of decode requests per millisecond. */
@@ -148,14 +143,7 @@ export class HandOverRoom {
   }
 
   #hasPlaces(goal: Goal): boolean {
-    const now = this.#moment()
-    const { id } = goal
-    const known = this.#known.get(id)
-    if (known !== undefined && isFresh(known, now)) return known.isOpen
-    if (known === undefined && this.#known.size >= KNOWN_MAX) this.#known.clear()
-    const isOpen = this.#judge(goal)
-    this.#known.set(id, { ...now, isOpen })
-    return isOpen
+    return this.#answers.of(goal.id, this.#moment(), () => this.#judge(goal))
   }
 
   #moment(): Moment {
@@ -183,11 +171,7 @@ export class HandOverRoom {
   }
 
   #allOthers(): number {
-    const now = this.#moment()
-    if (!isFresh(this.#others, now)) {
-      this.#others = { ...now, requests: this.#prefill.capacity.othersInside() }
-    }
-    return this.#others.requests
+    return this.#others.of('', this.#moment(), () => this.#prefill.capacity.othersInside())
   }
 
   /** Places that become free while a prompt is computed, of those of this router and of others. */

@@ -5,8 +5,7 @@
 import type { Clock } from '../../base/index.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
-import { isFresh } from './fresh.ts'
-import type { Moment } from './fresh.ts'
+import { FreshAnswers } from './fresh.ts'
 import { HandOverRoom } from './hand-over-room.ts'
 import { needsDecode } from '../decide/selection.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
@@ -14,18 +13,12 @@ import type { ClassQueue } from './class-queue.ts'
 import { inBoth, rankSetOf } from './rank-set.ts'
 import type { RankSet } from './rank-set.ts'
 
-interface KnownAnswer extends Moment {
-  readonly hasRoom: boolean
-}
-
-const ANSWERS_MAX = 4096
-
 export class PoolRoom {
   readonly #router: KvRouter
   readonly #clock: Clock
   readonly #handOver: HandOverRoom | null
   /** By key of the set of ranks. */
-  readonly #answers = new Map<ClassQueue, Map<string, KnownAnswer>>()
+  readonly #answers = new Map<ClassQueue, FreshAnswers<boolean>>()
 
   /** `next`: the pool of the following leg. */
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null) {
@@ -60,19 +53,13 @@ export class PoolRoom {
     if (this.#router.config.filters.length > 0) return this.#hasRoom(queue, query)
     const version = this.#handOver?.version ?? this.#router.capacity.version
     const now = { version, nowMs: this.#clock.nowMs() }
-    const answers = this.#answersOf(queue)
-    const known = answers.get(key)
-    if (known !== undefined && isFresh(known, now)) return known.hasRoom
-    if (known === undefined && answers.size >= ANSWERS_MAX) answers.clear()
-    const hasRoom = this.#hasRoom(queue, query)
-    answers.set(key, { ...now, hasRoom })
-    return hasRoom
+    return this.#answersOf(queue).of(key, now, () => this.#hasRoom(queue, query))
   }
 
-  #answersOf(queue: ClassQueue): Map<string, KnownAnswer> {
+  #answersOf(queue: ClassQueue): FreshAnswers<boolean> {
     const known = this.#answers.get(queue)
     if (known !== undefined) return known
-    const answers = new Map<string, KnownAnswer>()
+    const answers = new FreshAnswers<boolean>()
     this.#answers.set(queue, answers)
     return answers
   }
