@@ -34,14 +34,8 @@ const HELD_SKIPS_MAX = 4
 
 const NONE: readonly WorkerId[] = []
 
-/** What the requests of a service have found. */
-interface Findings {
-  /** When an attempt last found no worker. */
-  noneMs: number
-}
-
-/** By the service below, which all requests for a model share. */
-const findingsOf = new WeakMap<RequestService, Findings>()
+/** When an attempt last found no worker, by the service below, which all requests for a model share. */
+const noneFoundMs = new WeakMap<RequestService, number>()
 
 export interface MigrationOptions {
   /** Most attempts after the first one. 0: none. */
@@ -60,13 +54,11 @@ export function createMigratingService(
   below: RequestService,
   options: MigrationOptions,
 ): RequestService {
-  const findings = findingsOf.get(below) ?? { noneMs: -Infinity }
-  findingsOf.set(below, findings)
   return {
     send(request, sink) {
       const attempts = mayMigrate(request) ? options.limit : 0
       if (attempts === 0) return below.send(request, sink)
-      return new MigratingReply(below, request, sink, { ...options, findings }).start()
+      return new MigratingReply(below, request, sink, options).start()
     },
   }
 }
@@ -97,13 +89,12 @@ class MigratingReply implements ReplySink, RequestHandle {
   #resumedTokens = 0
   readonly #below: RequestService
   readonly #request: GenerateRequest
-  readonly #options: MigrationOptions & { readonly findings: Findings }
+  readonly #options: MigrationOptions
   /** The worker of the current attempt. */
   #workerId: WorkerId | undefined
+  /** Null until an attempt was not refused at once: a worker has it, or it is queued for one. */
   #handle: RequestHandle | null = null
   #attemptCount = 0
-  /** The first attempt was not refused at once: a worker has it, or it is queued for one. */
-  #isAccepted = false
   /** Number of attempts after the loss of a worker. */
   #resendCount = 0
   /** Set while no worker is available: since when, and the number of tokens at that time. */
@@ -121,7 +112,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     below: RequestService,
     request: GenerateRequest,
     sink: ReplySink,
-    options: MigrationOptions & { readonly findings: Findings },
+    options: MigrationOptions,
   ) {
     this.#below = below
     this.#request = request
@@ -167,7 +158,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     const lost = lostWorker(error) ?? this.#workerId
     // When no worker is available, an immediate second search would find none either.
     const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
-    if (noneToBeHad) this.#options.findings.noneMs = this.#options.clock.nowMs()
+    if (noneToBeHad) noneFoundMs.set(this.#below, this.#options.clock.nowMs())
     else this.#failure = error
     if (this.#mayHold(error, noneToBeHad, tokens.length)) {
       this.#hold(tokens)
@@ -209,7 +200,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #mayHold(error: BatonError, noneToBeHad: boolean, tokenCount: number): boolean {
     const { waitMs = 0, clock } = this.#options
     const held = this.#held?.tokens === tokenCount ? this.#held : null
-    const wasQueued = this.#isAccepted && noneToBeHad && error.data['isClosing'] !== true
+    const wasQueued = this.#handle !== null && noneToBeHad && error.data['isClosing'] !== true
     const hasBegun = this.#attemptCount > 1 || tokenCount > 0 || wasQueued
     const isFull = error.row.class === 'CapacityExhausted'
     // A failed attempt during the wait costs time but does not count as an attempt. An engine that answered
@@ -243,10 +234,11 @@ class MigratingReply implements ReplySink, RequestHandle {
    * may need another worker; and never at the end of the wait.
    */
   #maySkip(): boolean {
-    const { waitMs = 0, clock, findings } = this.#options
+    const { waitMs = 0, clock } = this.#options
     const nowMs = clock.nowMs()
     const isLast = nowMs + HELD_RETRY_MS > (this.#held?.sinceMs ?? 0) + waitMs
-    return this.#skips < HELD_SKIPS_MAX && nowMs - findings.noneMs < HELD_RETRY_MS && !isLast
+    const noneMs = noneFoundMs.get(this.#below) ?? -Infinity
+    return this.#skips < HELD_SKIPS_MAX && nowMs - noneMs < HELD_RETRY_MS && !isLast
   }
 
   /** The last attempt is made at the end of the wait. */
@@ -271,7 +263,6 @@ class MigratingReply implements ReplySink, RequestHandle {
     const handle = this.#below.send(request, this)
     // The attempt may have failed inside `send`; then a later attempt has set the handle already.
     if (this.#attemptCount !== attempt) return
-    this.#isAccepted = true
     this.#handle = handle
     if (this.#cancelled !== null) handle.cancel(this.#cancelled)
   }
