@@ -80,32 +80,28 @@ export class Selector {
     const scope = this.#open(query, config.filters.length > 0)
     const isFree = (slot: number): boolean => this.#filter.exclusionOf(scope, slot) === null
     const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
-    if (pin === null) {
-      const free = table.live.filter(isFree)
-      if (free.length > 0) return free
-      // As in the decision itself: without any other, those under suspicion are used.
-      scope.constraints = { ...scope.constraints, ignoresFences: true }
-      const suspects = table.live.map((slot) => ({
-        slot,
-        why: this.#filter.exclusionOf(scope, slot),
-      }))
-      return suspects.some(({ why }) => why?.kind === 'overloaded')
-        ? []
-        : suspects.flatMap(({ slot, why }) => (why === null ? [slot] : []))
+    if (pin !== null) {
+      const slot = pinnedSlot(table, pin, query.phase)
+      return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
     }
-    const slot = pinnedSlot(table, pin, query.phase)
-    return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
+    const free = table.live.filter(isFree)
+    if (free.length > 0) return free
+    // As in the decision itself: without any other, those under suspicion are used.
+    scope.constraints = { ...scope.constraints, ignoresFences: true }
+    const isOverloaded = (slot: number): boolean =>
+      this.#filter.exclusionOf(scope, slot)?.kind === 'overloaded'
+    return table.live.some(isOverloaded) ? [] : table.live.filter(isFree)
   }
 
   /** Slots that the request may ever take, however loaded they are; null: all of them. */
   reachable(query: SelectionQuery): readonly number[] | null {
     const { table, config } = this.#pool
-    const scope = this.#open(query, config.filters.length > 0)
     const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
     if (pin !== null) {
       const slot = pinnedSlot(table, pin, query.phase)
       return slot instanceof BatonError ? [] : [slot]
     }
+    const scope = this.#open(query, config.filters.length > 0)
     if (config.filters.length === 0 && isUnconstrained(scope.constraints, table)) return null
     scope.constraints = { ...scope.constraints, ignoresFences: true }
     const slots = table.live.filter((slot) => {
