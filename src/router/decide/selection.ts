@@ -16,9 +16,9 @@ export interface SelectionQuery {
   readonly affinity?: { readonly target: Pin; readonly soft: boolean } | null
   readonly queuedMs: number
   /** Of a prefill: its decode leg, if something restricts the workers that may run it. */
-  readonly next?: SelectionQuery
+  readonly next?: SelectionQuery | undefined
   /** The prefill router's reason, stored in the record. */
-  readonly note?: string
+  readonly note?: string | undefined
 }
 
 /** A decode worker continues it. */

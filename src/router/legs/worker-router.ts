@@ -88,10 +88,9 @@ export class WorkerRouter implements RequestService {
     request: GenerateRequest,
     phase: Phase,
     waiter: PlacementWaiter,
-    more: { readonly note?: string | undefined; readonly next?: SelectionQuery | undefined } = {},
+    more: Pick<SelectionQuery, 'note' | 'next'> = {},
   ): (() => void) | null {
-    const known = this.#queryOf(request, phase, more.note)
-    const query = more.next === undefined ? known : { ...known, next: more.next }
+    const query = this.#queryOf(request, phase, more)
     let isCalled = false
     const leave = this.#admission.enter(query, {
       onGo: (queuedMs) => {
@@ -167,16 +166,19 @@ export class WorkerRouter implements RequestService {
     this.#admission.close()
   }
 
-  #queryOf(request: GenerateRequest, phase: Phase, note?: string): SelectionQuery {
-    const noted =
-      note === undefined ? { request, phase, queuedMs: 0 } : { request, phase, queuedMs: 0, note }
+  #queryOf(
+    request: GenerateRequest,
+    phase: Phase,
+    more: Pick<SelectionQuery, 'note' | 'next'> = {},
+  ): SelectionQuery {
+    const query = { request, phase, queuedMs: 0, ...more }
     const target = this.#sessions.targetOf(request.routing, this.#clock.nowMs())
-    if (target === null) return noted
+    if (target === null) return query
     const pin = pinOf(request.routing, phase)
     // A worker named by the request takes precedence; the binding may still supply its rank.
-    if (pin !== null && (pin.workerId !== target.workerId || pin.dpRank !== null)) return noted
+    if (pin !== null && (pin.workerId !== target.workerId || pin.dpRank !== null)) return query
     const { soft } = this.router.config.session
-    return { ...noted, affinity: { target, soft: soft && pin === null } }
+    return { ...query, affinity: { target, soft: soft && pin === null } }
   }
 
   /** If the bound worker can never take the request, the binding is dropped and a worker is chosen again. */
