@@ -80,15 +80,13 @@ function toolCallMessage(call: z.infer<typeof toolCall>, rendered: RenderedJson)
     return { ...id, type: 'function', function: { name, arguments: { input } } }
   }
   const { name, arguments: given = {} } = call.function
-  if (typeof given !== 'string') rendered.add(given, 'messages')
-  return {
-    ...id,
-    type: 'function',
-    function: {
-      name,
-      arguments: typeof given === 'string' ? rendered.objectIn(given, 'messages') : given,
-    },
-  }
+  return { ...id, type: 'function', function: { name, arguments: argumentsOf(given, rendered) } }
+}
+
+function argumentsOf(given: string | Record<string, unknown>, rendered: RenderedJson): unknown {
+  if (typeof given === 'string') return rendered.objectIn(given, 'messages')
+  rendered.add(given, 'messages')
+  return given
 }
 
 /** Roles whose messages must have content; an assistant may only have called tools, and a tool may have no result. */

@@ -13,7 +13,7 @@ const SCHEMA_LIMITS = {
   numbers: SCHEMA_VALUES_MAX,
   values: SCHEMA_VALUES_MAX,
 }
-const utf8 = new TextEncoder()
+const NOT_JSON = 'is a text that is not JSON'
 const OPEN = 0x28
 const CLOSE = 0x29
 
@@ -116,20 +116,20 @@ function jsonSchemaOf(
 ): GuidedDecoding | undefined {
   if (value === undefined) return undefined
   if (typeof value !== 'string') return schemaOrJson(value, field)
-  const size = sizeOfJson(utf8.encode(value))
-  const excess = size.isClosed ? excessOfJson(size, SCHEMA_LIMITS) : null
-  if (excess !== null) throw refused(field, excess)
-  const schema = size.isClosed ? parsedSchema(value, field) : undefined
-  if (schema === undefined) throw refused(field, 'is a text that is not JSON')
+  const schema = parsedSchema(value, field)
   if (isRecord(schema)) return schemaOrJson(schema, field)
   throw refused(field, 'must be a JSON schema object')
 }
 
 function parsedSchema(json: string, field: string): unknown {
+  const size = sizeOfJson(json)
+  if (!size.isClosed) throw refused(field, NOT_JSON)
+  const excess = excessOfJson(size, SCHEMA_LIMITS)
+  if (excess !== null) throw refused(field, excess)
   try {
     return parseExactJson(json)
   } catch (cause) {
-    throw refused(field, 'is a text that is not JSON', cause)
+    throw refused(field, NOT_JSON, cause)
   }
 }
 

@@ -4,19 +4,9 @@
  * another form. So the limit is lower than that of a body; it is for all of them together, because a request may have
  * many tool calls. Arguments usually come as texts of JSON, which the limits of a body do not see.
  */
-import {
-  BatonError,
-  isRecord,
-  JSON_DEPTH_MAX,
-  parseExactJson,
-  sizeOfJson,
-} from '../../base/index.ts'
+import { BatonError, isRecord, JSON_DEPTH_MAX, objectInJson } from '../../base/index.ts'
 
-export const RENDERED_VALUES_MAX = 100_000
-/** Shorter texts cannot be nested too deeply or have many values. */
-const SMALL_CHARACTERS = JSON_DEPTH_MAX
-const BEGINS_OBJECT = /^[ \t\r\n]*\{/
-const utf8 = new TextEncoder()
+const RENDERED_VALUES_MAX = 100_000
 
 /** For one request. */
 export class RenderedJson {
@@ -37,36 +27,21 @@ export class RenderedJson {
     if (this.#left < 0) throw tooMany(param)
   }
 
-  /** The object that a text of JSON has, or the text itself: a model may have written anything. */
+  /** The object that a text of JSON has, or the text itself. */
   objectIn(text: string, param: string): unknown {
-    const value = this.#mayBeObject(text, param) ? parsed(text) : null
-    if (!isRecord(value)) return text
+    const value = objectInJson(text, ({ depth, numbers, values }) => {
+      if (depth > JSON_DEPTH_MAX) {
+        throw refused(
+          param,
+          `the arguments of a tool call are nested more than ${JSON_DEPTH_MAX} deep`,
+        )
+      }
+      if (numbers + values > this.#left) throw tooMany(param)
+      return true
+    })
+    if (value === null) return text
     this.add(value, param)
     return value
-  }
-
-  /** Measured before it is parsed: parsing costs time and memory per value, too. */
-  #mayBeObject(text: string, param: string): boolean {
-    if (!BEGINS_OBJECT.test(text)) return false
-    if (text.length <= SMALL_CHARACTERS) return true
-    const { isClosed, depth, numbers, values } = sizeOfJson(utf8.encode(text))
-    if (!isClosed) return false
-    if (depth > JSON_DEPTH_MAX) {
-      throw refused(
-        param,
-        `the arguments of a tool call are nested more than ${JSON_DEPTH_MAX} deep`,
-      )
-    }
-    if (numbers + values > this.#left) throw tooMany(param)
-    return true
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return parseExactJson(text)
-  } catch {
-    return null
   }
 }
 

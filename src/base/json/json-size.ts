@@ -21,8 +21,11 @@ export interface JsonLimits {
 /** Deeper values overflow the stack of code that walks through them. */
 export const JSON_DEPTH_MAX = 1000
 
-/** `json` is UTF-8. All relevant characters are ASCII, and bytes of multi-byte characters never equal them. */
-export function sizeOfJson(json: Uint8Array): JsonSize {
+const utf8 = new TextEncoder()
+
+/** Bytes are UTF-8. All relevant characters are ASCII, and bytes of multi-byte characters never equal them. */
+export function sizeOfJson(given: Uint8Array | string): JsonSize {
+  const json = typeof given === 'string' ? utf8.encode(given) : given
   let open = 0
   let depth = 0
   let numbers = 0

@@ -3,8 +3,7 @@
  * omit the content next to them; some templates want parsed values, an empty text, or a tool list even if there are
  * no tools.
  */
-import { BatonError, isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
-import { parseExactJson, sizeOfJson } from '../../base/index.ts'
+import { BatonError, isRecord, JSON_DEPTH_MAX, objectInJson } from '../../base/index.ts'
 
 export interface ChatMessage {
   readonly role: string
@@ -118,29 +117,14 @@ function functionOf(call: unknown): Readonly<Record<string, unknown>> | undefine
   return isRecord(call) && isRecord(call['function']) ? call['function'] : undefined
 }
 
-/** A call in OpenAI's form with its arguments parsed; anything else unchanged. */
+/**
+ * A call in OpenAI's form with its arguments parsed; anything else unchanged, also arguments that are nested so deeply
+ * that rendering them would overflow the stack.
+ */
 function parseArguments(call: unknown): unknown {
   const called = functionOf(call)
   const text = called?.['arguments']
-  if (typeof text !== 'string' || !mayBeObject(text)) return call
-  try {
-    const value = parseExactJson(text)
-    return isRecord(call) && isRecord(value)
-      ? { ...call, function: { ...called, arguments: value } }
-      : call
-  } catch (thrown) {
-    if (thrown instanceof SyntaxError) return call
-    throw thrown
-  }
-}
-
-const BEGINS_OBJECT = /^[ \t\r\n]*\{/
-const utf8 = new TextEncoder()
-
-/** False for other texts, and for what is nested so deeply that rendering it would overflow the stack. */
-function mayBeObject(text: string): boolean {
-  if (!BEGINS_OBJECT.test(text)) return false
-  if (text.length <= JSON_DEPTH_MAX) return true
-  const { isClosed, depth } = sizeOfJson(utf8.encode(text))
-  return isClosed && depth <= JSON_DEPTH_MAX
+  if (!isRecord(call) || typeof text !== 'string') return call
+  const value = objectInJson(text, ({ depth }) => depth <= JSON_DEPTH_MAX)
+  return value === null ? call : { ...call, function: { ...called, arguments: value } }
 }
