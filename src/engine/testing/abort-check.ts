@@ -4,14 +4,13 @@
  */
 import { RequestContext } from '../generate-context.ts'
 import type { GenerateRequest } from '../../request/index.ts'
+import { judgeBeside } from './cancel-checks.ts'
 import { ConcurrentReads } from './concurrent-reads.ts'
-import type { ConformanceRule } from './conformance-rules.ts'
 import { SHORT_OUTPUT } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
-import type { StreamOutcome } from './stream-reader.ts'
-import { thrownText } from './thrown-text.ts'
 
 const OTHERS = 3
+const ABORTED = 'an aborted one'
 
 export async function checkAbort(subject: ConformanceSubject): Promise<void> {
   const { engine, report } = subject
@@ -52,7 +51,7 @@ async function abortBesideOthers(
     othersOf(subject, ids[0]!).map((request) => subject.read(request, { beside, onItem })),
   )
   await Promise.all(aborting)
-  judgeOthers(subject, outcomes, 'abort-failed')
+  for (const outcome of outcomes) judgeBeside(subject, outcome, 'abort-failed', ABORTED)
 }
 
 /** As a worker does: the stop first. How the stream itself ends is checked without `abort`. */
@@ -70,7 +69,9 @@ async function abortRunning(subject: ConformanceSubject): Promise<void> {
     subject.read(other, { beside }),
   )
   const running = subject.read(request, { context, beside, onItem })
-  judgeOthers(subject, await Promise.all(others), 'cancel-hurts-others')
+  for (const outcome of await Promise.all(others)) {
+    judgeBeside(subject, outcome, 'cancel-hurts-others', ABORTED)
+  }
   await running
   await Promise.all(aborting)
 }
@@ -79,16 +80,4 @@ function othersOf(subject: ConformanceSubject, id: string): readonly GenerateReq
   return Array.from({ length: OTHERS }, (_, i) =>
     subject.request(SHORT_OUTPUT, { requestId: `${id}-${i}` }),
   )
-}
-
-function judgeOthers(
-  { report }: ConformanceSubject,
-  outcomes: readonly StreamOutcome[],
-  rule: ConformanceRule,
-): void {
-  for (const { end, error, chunks } of outcomes) {
-    if (end === 'finish' && chunks.at(-1)?.finish !== 'cancelled') continue
-    const why = error === undefined ? end : thrownText(error)
-    report.fail(rule, `a stream beside an aborted one: ${why}`)
-  }
 }

@@ -69,11 +69,20 @@ export async function checkConcurrentStop(subject: ConformanceSubject): Promise<
       // A reply of one item has ended before anything was stopped.
       if (stopped[i / 2]!.isStopped) judgeStopped(subject, outcome, 'cancellation-not-observed')
       else subject.judgePlain(outcome)
-    } else if (outcome.end !== 'finish' || outcome.chunks.at(-1)?.finish === 'cancelled') {
-      const why = outcome.error === undefined ? outcome.end : thrownText(outcome.error)
-      subject.report.fail('cancel-hurts-others', `a stream beside stopped ones: ${why}`)
-    }
+    } else judgeBeside(subject, outcome, 'cancel-hurts-others', 'stopped ones')
   }
+}
+
+/** A stream beside others that were stopped or aborted. */
+export function judgeBeside(
+  { report }: ConformanceSubject,
+  { end, error, chunks }: StreamOutcome,
+  rule: ConformanceRule,
+  others: string,
+): void {
+  if (end === 'finish' && chunks.at(-1)?.finish !== 'cancelled') return
+  const why = error === undefined ? end : thrownText(error)
+  report.fail(rule, `a stream beside ${others}: ${why}`)
 }
 
 /** Drops more streams than the engine has places, after their first item; a new request must then still be served. */
