@@ -4,9 +4,15 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { tlsOf } from '../../../test/tls-fixtures.ts'
 import { until } from '../../../test/until.ts'
+import type { BoostrNode } from '../protocol/boostr-link.ts'
 import { BoostrMesh } from './boostr-mesh.ts'
 
 const TLS = tlsOf('fleet')
+const IDLE: BoostrNode = {
+  receive: () => undefined,
+  peerGone: () => undefined,
+  close: () => undefined,
+}
 
 describe('BoostrMesh', () => {
   it('closed during the TLS handshake with a peer that is silent - leaves no connection', async () => {
@@ -14,11 +20,7 @@ describe('BoostrMesh', () => {
       rank: 0,
       ranks: [1],
       tls: TLS,
-      createNode: () => ({
-        receive: () => undefined,
-        peerGone: () => undefined,
-        close: () => undefined,
-      }),
+      createNode: () => IDLE,
     })
     let hasBegun = false
     let isGone = false
@@ -39,11 +41,7 @@ describe('BoostrMesh', () => {
       rank: 1,
       ranks: [0],
       tls: TLS,
-      createNode: () => ({
-        receive: () => undefined,
-        peerGone: () => undefined,
-        close: () => undefined,
-      }),
+      createNode: () => IDLE,
     })
     const silent = connect(mesh.port, mesh.host)
     await new Promise<void>((resolve) => silent.once('connect', resolve))
@@ -66,11 +64,7 @@ describe('BoostrMesh', () => {
     const dialling = await BoostrMesh.listen({
       rank: 0,
       ranks: [1],
-      createNode: () => ({
-        receive: () => undefined,
-        peerGone: () => undefined,
-        close: () => undefined,
-      }),
+      createNode: () => IDLE,
     })
     onTestFinished(async () => void (await Promise.all([listening.close(), dialling.close()])))
     // Its first bytes wait, so that they arrive in the turn of the event loop after the loss.
