@@ -84,6 +84,20 @@ describe('the HTTP side of a router', () => {
     }
   })
 
+  it('a body that would take seconds to parse - is refused with its excess', async () => {
+    const { ask } = await startRouter()
+    let nested: unknown = []
+    for (let depth = 1; depth < 1000; depth++) nested = [nested]
+    for (const [prompt, message] of [
+      [nested, 'the JSON body is nested more than 1000 deep'],
+      [Array(262_145).fill(''), 'the JSON body holds more than 262144 values'],
+    ]) {
+      const reply = await ask(1, null, prompt)
+      const error = { code: 'request.invalid_argument', message }
+      expect([reply.status, await reply.json()]).toMatchObject([400, { error }])
+    }
+  })
+
   it('a client that leaves - its sequence stops on the decode worker', async () => {
     const { router, decode, ask } = await startFleet((ids, done) => done(kvOf(ids)))
     const leaving = new AbortController()

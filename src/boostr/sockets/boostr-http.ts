@@ -7,7 +7,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal } from '../../base/index.ts'
-import { errorReply } from '../../api/index.ts'
+import { errorReply, refuseUnwieldy } from '../../api/index.ts'
 import { plainRequests } from '../../frontend/index.ts'
 import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import type { BoostrRoute } from '../protocol/boostr-route.ts'
@@ -85,6 +85,7 @@ function complete(
 }
 
 function routeOf(bytes: Uint8Array, maxTokensMax: number): BoostrRoute {
+  refuseUnwieldy(bytes)
   let body: unknown
   try {
     body = JSON.parse(new TextDecoder().decode(bytes))
