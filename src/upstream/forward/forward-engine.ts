@@ -15,7 +15,7 @@ import type {
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import { clearCache } from '../client/clear-cache.ts'
-import { modelEntries } from '../client/model-list.ts'
+import { modelEntries, modelsAndAdapters } from '../client/model-list.ts'
 import { createDialect } from '../dialects/dialect-table.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
 import { HandOverCounts } from '../watch/hand-over-counts.ts'
@@ -84,15 +84,9 @@ export class ForwardEngine implements Engine {
     await this.#target.slots?.open()
     const list = await askJson(client, '/v1/models', { deadlineMs: ASK_MS })
     const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
-    // vLLM lists LoRA adapters with the model that they belong to. Where every entry has a parent, or an empty one, it
-    // means something else.
-    const hasParent = ({ parent }: (typeof entries)[number]): boolean =>
-      typeof parent === 'string' && parent !== ''
-    const hasBase = entries.some((entry) => !hasParent(entry))
-    const isAdapter = (entry: (typeof entries)[number]): boolean => hasBase && hasParent(entry)
-    const idsOf = (some: typeof entries): string[] => some.map(({ id }) => String(id))
-    const [model, ...others] = idsOf(entries.filter((entry) => !isAdapter(entry)))
-    const adapters = idsOf(entries.filter(isAdapter))
+    const listed = modelsAndAdapters(entries)
+    const [model, ...others] = listed.models.map(({ id }) => String(id))
+    const adapters = listed.adapters.map(({ id }) => String(id))
     const name = model ?? servedModelName
     if (name === undefined) {
       throw new BatonError(
