@@ -6,6 +6,7 @@ import { isRecord } from '../../base/index.ts'
 import { usageOf } from '../../request/index.ts'
 import type { Usage } from '../../request/index.ts'
 import { jsonOf } from '../client/fetch-json.ts'
+import { countIn } from '../dialects/plain-values.ts'
 
 const TAIL_CHARACTERS = 8192
 const HEAD_CHARACTERS = 4096
@@ -68,7 +69,7 @@ export function usageOfWhole(text: string): Usage | null {
 function usageFrom(first: Fields | null, last: Fields | null): Usage | null {
   if (last === null && first === null) return null
   const told = (names: readonly string[]): number | undefined =>
-    numberIn(last, names) ?? numberIn(first, names)
+    firstCountIn(last, names) ?? firstCountIn(first, names)
   const read = told(CACHE_READ)
   const detail = cachedIn(last) ?? cachedIn(first)
   // The Anthropic API counts cached tokens beside the others. Gateways repeat its fields beside the counts of OpenAI's
@@ -128,14 +129,13 @@ const COMPLETION = ['completion_tokens', 'output_tokens']
 const DETAILS = ['prompt_tokens_details', 'input_tokens_details']
 const CACHE_READ = ['cache_read_input_tokens']
 const CACHE_WRITTEN = ['cache_creation_input_tokens']
-/** Counts are u32 everywhere else. */
+/** What `countIn` takes for a count. */
 const COUNT_MAX = 0xffffffff
 
-function numberIn(fields: Fields | null, names: readonly string[]): number | undefined {
+function firstCountIn(fields: Fields | null, names: readonly string[]): number | undefined {
   for (const name of names) {
-    const value = fields?.[name]
-    if (typeof value !== 'number' || !Number.isInteger(value)) continue
-    if (value >= 0 && value <= COUNT_MAX) return value
+    const count = countIn(fields, name)
+    if (count !== undefined) return count
   }
   return undefined
 }
@@ -143,7 +143,7 @@ function numberIn(fields: Fields | null, names: readonly string[]): number | und
 function cachedIn(fields: Fields | null): number | undefined {
   for (const name of DETAILS) {
     const details = fields?.[name]
-    if (isRecord(details)) return numberIn(details, ['cached_tokens'])
+    if (isRecord(details)) return countIn(details, 'cached_tokens')
   }
   return undefined
 }
