@@ -7,13 +7,13 @@ import { addressText, BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
-import { checkCard } from './card-file.ts'
+import { checkCard, isSameWorker, startedMs } from './card-file.ts'
 import type { HostPort } from './host-port.ts'
 import type { Discovery, DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery.ts'
 import { FleetDiff } from './fleet-diff.ts'
 import { leaseOf } from './lease.ts'
 import { Renewals } from './renewals.ts'
-import { isReachable, isSameWorker, WorkerPlaces } from './worker-places.ts'
+import { isReachable, WorkerPlaces } from './worker-places.ts'
 
 /** What a connection to a worker reports. */
 export interface FollowListener {
@@ -294,7 +294,6 @@ class AddressWatch implements DiscoveryWatch {
   #tellGathered(): void {
     if (!this.#isGathering || this.#closed) return
     this.#isGathering = false
-    const startedMs = ({ startedAtEpochMs = 0 }: WorkerCard): number => startedAtEpochMs
     const cards = this.#workers.cards()
     for (const card of cards.toSorted((left, right) => startedMs(left) - startedMs(right))) {
       this.#tellUsed(card.workerId)

@@ -161,6 +161,15 @@ export function hasDied({ card, machine }: CardFile, place: string): boolean {
 }
 
 /** The sort key by which all frontends learn of workers in the same order, oldest first. */
-export function startedMs({ card }: CardFile): number {
-  return card.startedAtEpochMs ?? 0
+export function startedMs({ startedAtEpochMs }: WorkerCard): number {
+  return startedAtEpochMs ?? 0
+}
+
+/** The same process, not another one with its id. */
+export function isSameWorker(left: WorkerCard, right: WorkerCard): boolean {
+  return (
+    left.workerId === right.workerId &&
+    left.pid === right.pid &&
+    left.startedAtEpochMs === right.startedAtEpochMs
+  )
 }

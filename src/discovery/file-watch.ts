@@ -160,7 +160,9 @@ export class FileWatch implements DiscoveryWatch {
       if (entry !== null) found.push([workerId, entry])
     }
     return new Map(
-      found.toSorted(([, left], [, right]) => startedMs(left.file) - startedMs(right.file)),
+      found.toSorted(
+        ([, left], [, right]) => startedMs(left.file.card) - startedMs(right.file.card),
+      ),
     )
   }
 

@@ -5,6 +5,7 @@
  */
 import type { WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
+import { startedMs } from './card-file.ts'
 
 interface Place {
   /** Of the worker that was found there; null: none is known. */
@@ -54,24 +55,15 @@ export class WorkerPlaces<P extends Place> {
   }
 }
 
-/** The same process, not another one with its id. */
-export function isSameWorker(left: WorkerCard, right: WorkerCard): boolean {
-  return (
-    left.workerId === right.workerId &&
-    left.pid === right.pid &&
-    left.startedAtEpochMs === right.startedAtEpochMs
-  )
-}
-
 export function isReachable({ failures }: Place): boolean {
   return failures < 2
 }
 
 /** A place that is not connected replaces no other: a worker that was lost at all its places stays at the last one. */
 function isBetter(place: Place, used: Place): boolean {
-  return place.isUp && (!isReachable(used) || startedMs(place) > startedMs(used))
+  return place.isUp && (!isReachable(used) || startMsAt(place) > startMsAt(used))
 }
 
-function startedMs({ card }: Place): number {
-  return card?.startedAtEpochMs ?? 0
+function startMsAt({ card }: Place): number {
+  return card === null ? 0 : startedMs(card)
 }

@@ -24,7 +24,7 @@ export function bucketNews(
 
 function startedMsOf(entry: KvWatchEntry): number {
   try {
-    return startedMs(decodeCardFile(entry.string()))
+    return startedMs(decodeCardFile(entry.string()).card)
   } catch {
     return 0
   }

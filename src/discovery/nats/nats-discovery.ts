@@ -6,7 +6,7 @@ import type { WorkerId } from '../../base/index.ts'
 import { isProcessAlive, processPlace } from '../../os/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { Registration } from '../../worker/index.ts'
-import { decodeCardFile } from '../card-file.ts'
+import { decodeCardFile, isSameWorker } from '../card-file.ts'
 import type { NatsAddress } from './nats-address.ts'
 import type {
   Discovery,
@@ -187,8 +187,7 @@ export class NatsDiscovery implements Discovery {
     if (own === null || own === undefined) return false
     try {
       const { card, machine } = decodeCardFile(text)
-      const isSame = card.pid === own.pid && card.startedAtEpochMs === own.startedAtEpochMs
-      return isSame && machine === this.#place && card.port === own.port
+      return isSameWorker(card, own) && machine === this.#place && card.port === own.port
     } catch {
       return false
     }
