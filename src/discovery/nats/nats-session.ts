@@ -12,9 +12,9 @@
  * asks for it, so that the bucket is made again, and so that its users notice when another process has done that.
  */
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
-import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
+import type { NatsConnection } from '@nats-io/transport-node'
 import { BatonError, messageOf } from '../../base/index.ts'
-import { readBoundedBytes } from '../../os/index.ts'
+import { connectOptions, RETRY_MS } from './connect-options.ts'
 import type { NatsAddress } from './nats-address.ts'
 import { serverRefusal } from './server-refusal.ts'
 
@@ -40,9 +40,7 @@ interface NatsSessionOptions {
   readonly askMs?: number
 }
 
-const CONNECT_MS = 3_000
 const REQUEST_MS = 2_000
-const RETRY_MS = 500
 const CLOSE_MS = 2_000
 /** Enough for the bucket to survive the loss of one server. */
 const REPLICAS = 3
@@ -182,10 +180,11 @@ export class NatsSession {
   }
 
   async #open(): Promise<void> {
+    const { address, pingMs } = this.#options
     const { connect } = await loadLibrary(() => import('@nats-io/transport-node'))
     while (!this.#closed) {
       try {
-        const connection = await connect(await this.#connectOptions())
+        const connection = await connect(await connectOptions(address, pingMs))
         if (this.#closed) return await connection.close()
         this.#connection = connection
         this.#isConnected = true
@@ -196,46 +195,13 @@ export class NatsSession {
         if (thrown instanceof BatonError) throw thrown
         const why = messageOf(thrown)
         if (/authorization|authentication|permissions|credentials/i.test(why)) {
-          const text = `NATS at ${this.#options.address.servers.join()} refuses the connection: ${why}`
+          const text = `NATS at ${address.servers.join()} refuses the connection: ${why}`
           throw new BatonError('config.invalid', text, { cause: thrown })
         }
-        const refusal = await serverRefusal(this.#options.address.servers)
+        const refusal = await serverRefusal(address.servers)
         this.#away(refusal === null ? why : `${REFUSED}: ${refusal}`)
         await pause(RETRY_MS)
       }
-    }
-  }
-
-  async #connectOptions(): Promise<ConnectionOptions> {
-    const { address, pingMs } = this.#options
-    const { user, password, token, credentials, tls } = address
-    const { credsAuthenticator } = await import('@nats-io/transport-node')
-    return {
-      servers: [...address.servers],
-      name: 'baton',
-      timeout: CONNECT_MS,
-      maxReconnectAttempts: -1,
-      // The library would give up for ever after two refused logins, although an operator may correct them.
-      ignoreAuthErrorAbort: true,
-      reconnectTimeWait: RETRY_MS,
-      reconnectJitter: RETRY_MS,
-      pingInterval: pingMs,
-      maxPingOut: 2,
-      ...(user === undefined ? {} : { user }),
-      ...(password === undefined ? {} : { pass: password }),
-      ...(token === undefined ? {} : { token }),
-      ...(credentials === undefined
-        ? {}
-        : { authenticator: credsAuthenticator(newest('creds', credentials)) }),
-      ...(tls === undefined
-        ? {}
-        : {
-            tls: {
-              ...(tls.ca === undefined ? {} : { ca: text('tls_ca', tls.ca) }),
-              ...(tls.cert === undefined ? {} : { cert: text('tls_cert', tls.cert) }),
-              ...(tls.key === undefined ? {} : { key: text('tls_key', tls.key) }),
-            },
-          }),
     }
   }
 
@@ -382,32 +348,6 @@ async function loadLibrary<T>(load: () => Promise<T>): Promise<T> {
     const text = 'NATS needs the packages @nats-io/transport-node and @nats-io/kv: npm install them'
     throw new BatonError('config.invalid', text, { cause })
   }
-}
-
-function read(name: string, path: string): Uint8Array {
-  try {
-    return readBoundedBytes(path)
-  } catch (cause) {
-    const text = `nats: ${name}=${path} cannot be read: ${messageOf(cause)}`
-    throw new BatonError('config.invalid', text, { cause })
-  }
-}
-
-/** Reads the file for each connection, because credentials are renewed. A file that is being replaced is not needed. */
-function newest(name: string, path: string): () => Uint8Array {
-  let last = read(name, path)
-  return () => {
-    try {
-      last = read(name, path)
-    } catch {
-      // The server decides whether the last ones are still valid.
-    }
-    return last
-  }
-}
-
-function text(name: string, path: string): string {
-  return new TextDecoder().decode(read(name, path))
 }
 
 function pause(delayMs: number): Promise<void> {
