@@ -6,6 +6,7 @@ import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
 import type { FaultScene } from '../testing/discovery-faults.ts'
 import { until } from '../../test/until.ts'
 import { KubernetesServer } from '../../test/kubernetes-api.ts'
+import type { KubernetesOptions } from './kubernetes/kubernetes-api.ts'
 import { PodWatch } from './kubernetes/pod-watch.ts'
 import { AddressFleet, WITHOUT_REGISTER } from '../../test/fixtures/address-fleet.ts'
 
@@ -60,10 +61,12 @@ describe.skipIf(!HAS_OPENSSL).each(Object.entries(API_FAULTS))(
 )
 
 describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
-  async function startApi(): Promise<{ api: KubernetesServer; pods: PodWatch }> {
+  async function startApi(
+    options: Partial<KubernetesOptions> = { selector: 'a=x y' },
+  ): Promise<{ api: KubernetesServer; pods: PodWatch }> {
     const api = await KubernetesServer.start()
     onTestFinished(() => api.close())
-    const pods = new PodWatch({ api: api.api, accountFolder: api.accountFolder, selector: 'a=x y' })
+    const pods = new PodWatch({ api: api.api, accountFolder: api.accountFolder, ...options })
     onTestFinished(() => pods.close())
     return { api, pods }
   }
@@ -181,11 +184,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
   })
 
   it('an API that accepts requests and does not answer - is unavailable until it does', async () => {
-    const api = await KubernetesServer.start()
-    onTestFinished(() => api.close())
-    const { accountFolder } = api
-    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 50 })
-    onTestFinished(() => pods.close())
+    const { api, pods } = await startApi({ listMs: 50 })
     api.isSilent = true
     await expect(pods.addresses()).rejects.toMatchObject({ code: 'discovery.unavailable' })
     api.isSilent = false
@@ -194,11 +193,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
   })
 
   it('an API that stops answering after a watch was lost - is unavailable all the time, not only between attempts', async () => {
-    const api = await KubernetesServer.start()
-    onTestFinished(() => api.close())
-    const { accountFolder } = api
-    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 100 })
-    onTestFinished(() => pods.close())
+    const { api, pods } = await startApi({ listMs: 100 })
     api.put('a', 1)
     await known(pods, 1)
     await until('it watches', () => api.watchCount === 1)
@@ -223,11 +218,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
   })
 
   it('a watch that the API ends after its time - is followed by another without a list, and nothing is unavailable', async () => {
-    const api = await KubernetesServer.start()
-    onTestFinished(() => api.close())
-    const { accountFolder } = api
-    const pods = new PodWatch({ api: api.api, accountFolder, watchSeconds: 1 })
-    onTestFinished(() => pods.close())
+    const { api, pods } = await startApi({ watchSeconds: 1 })
     api.put('a', 1)
     await known(pods, 1)
     await until('three watches', async () => {
@@ -238,11 +229,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
   })
 
   it('an API that hangs while a watch is open - is unavailable until it answers, and the changes follow', async () => {
-    const api = await KubernetesServer.start()
-    onTestFinished(() => api.close())
-    const { accountFolder } = api
-    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 500, watchSeconds: 1 })
-    onTestFinished(() => pods.close())
+    const { api, pods } = await startApi({ listMs: 500, watchSeconds: 1 })
     api.put('a', 1)
     await known(pods, 1)
     await until('it watches', () => api.watchCount === 1)
