@@ -5,6 +5,8 @@ import type { EngineFeature, WorkerCard } from '../../request/index.ts'
 
 export interface FactsOfCards {
   readonly cards: readonly WorkerCard[]
+  /** Further names of the model that one of them has. */
+  readonly aliases: ReadonlySet<string>
   /** The smallest of them. */
   readonly contextLength: number | undefined
   /** Features that all of them have, of those that state any. */
@@ -25,8 +27,16 @@ export function factsOfCards(cards: readonly WorkerCard[]): FactsOfCards {
       common = common === undefined ? features : common.filter((name) => features.includes(name))
     }
   }
+  const aliases = new Set(cards.flatMap(({ engine }) => engine.modelAliases ?? []))
   const generating = cards.filter(({ mode }) => mode !== 'prefill')
   const silentWorkers = generating.filter(isSilent).map(({ workerId }) => workerId)
   const statesFeatures = silentWorkers.length < generating.length
-  return { cards, contextLength: shortest, features: common, silentWorkers, statesFeatures }
+  return {
+    cards,
+    aliases,
+    contextLength: shortest,
+    features: common,
+    silentWorkers,
+    statesFeatures,
+  }
 }

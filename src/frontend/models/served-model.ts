@@ -339,25 +339,22 @@ export class ServedModel {
   }
 
   #isNameOfModel(name: string): boolean {
-    return (
-      name === this.name ||
-      this.cards.some(({ engine }) => engine.modelAliases?.includes(name) === true)
-    )
+    return name === this.name || this.#together.aliases.has(name)
   }
 
   /** Adapters that nobody can request, because the model itself has the name. */
   get hiddenAdapters(): readonly { readonly workerId: WorkerId; readonly name: string }[] {
-    const own = new Set(this.cards.flatMap(({ engine }) => engine.modelAliases ?? []))
-    own.add(this.name)
     return this.cards.flatMap(({ workerId, engine: { loraAdapters = [] } }) =>
-      loraAdapters.filter((name) => own.has(name)).map((name) => ({ workerId, name })),
+      loraAdapters.filter((name) => this.#isNameOfModel(name)).map((name) => ({ workerId, name })),
     )
   }
 
   /** True when one of its workers has this alias or adapter. */
   hasFurtherName(name: string): boolean {
-    const has = (names: readonly string[] | undefined): boolean => names?.includes(name) === true
-    return this.cards.some(({ engine }) => has(engine.modelAliases) || has(engine.loraAdapters))
+    return (
+      this.#together.aliases.has(name) ||
+      this.cards.some(({ engine }) => engine.loraAdapters?.includes(name) === true)
+    )
   }
 
   /** Dimensions of an embedding, from the first worker that states it. */
