@@ -6,7 +6,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
-import { modelDifferences, modelFactsOf, modelFilesKey } from '../../request/index.ts'
+import { modelDifferences, modelFactsOf } from '../../request/index.ts'
 import type { EngineFeature, ModelDifference, ModelFacts, WorkerCard } from '../../request/index.ts'
 import { hasNoPair } from '../../router/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
@@ -15,6 +15,7 @@ import { largestAgreeing, olderFirst, WorkersByFacts } from './agreeing-workers.
 import type { AlikeWorkers } from './agreeing-workers.ts'
 import { factsOfCards } from './facts-of-cards.ts'
 import type { FactsOfCards } from './facts-of-cards.ts'
+import { TextSide } from './text-side.ts'
 import type { WorkerLinks } from './worker-links.ts'
 
 /** A worker with the model's name that differs from those that serve it. */
@@ -37,7 +38,7 @@ export class ServedModel {
   readonly version: string
   readonly router: ModelRouter
   readonly createdSeconds: number
-  readonly #loadText: (card: WorkerCard) => Promise<ModelText>
+  readonly #text: TextSide
   readonly #links: WorkerLinks
   readonly isFurther: boolean
   readonly #needsText: boolean
@@ -62,13 +63,6 @@ export class ServedModel {
   #facts: ModelFacts = {}
   /** Of all workers so far, in all versions. */
   readonly #adapters: Set<string>
-  #text: Promise<ModelText> | null = null
-  #loaded: ModelText | null = null
-  /**
-   * Why its tokenizer and template could not be loaded the last time; null: they were loaded, or not needed
-   * yet.
-   */
-  textFault: BatonError | null = null
 
   constructor(options: {
     name: string
@@ -87,7 +81,11 @@ export class ServedModel {
     this.version = options.version
     this.router = options.router
     this.createdSeconds = options.createdSeconds
-    this.#loadText = options.loadText
+    this.#text = new TextSide({
+      load: options.loadText,
+      cards: this.#cards,
+      notReady: () => this.notReady(),
+    })
     this.#links = options.links
     this.isFurther = options.isFurther === true
     this.#needsText = options.needsText !== false
@@ -271,15 +269,16 @@ export class ServedModel {
 
   /** The warning of `/health`, with the effect on requests; null: the text side is loaded. */
   get textWarning(): string | null {
-    if (this.textFault === null) return null
-    const fails = `because its tokenizer and template cannot be loaded: ${this.textFault.message}`
+    const { fault } = this.#text
+    if (fault === null) return null
+    const fails = `because its tokenizer and template cannot be loaded: ${fault.message}`
     return this.#isTextMissing
       ? `requests of ${this.name} fail ${fails}`
       : `requests of ${this.name} are routed by their bytes ${fails}`
   }
 
   get #isTextMissing(): boolean {
-    return this.#needsText && this.textFault !== null
+    return this.#needsText && this.#text.fault !== null
   }
 
   /**
@@ -287,7 +286,7 @@ export class ServedModel {
    * one.
    */
   get contextLength(): number | undefined {
-    return this.#together.contextLength ?? this.#loaded?.contextLength ?? undefined
+    return this.#together.contextLength ?? this.#text.loaded?.contextLength ?? undefined
   }
 
   /** Features that all workers have; undefined when no worker states any. */
@@ -367,38 +366,7 @@ export class ServedModel {
 
   /** Loaded once. A failure is reported to the caller, and the next request tries again. */
   text(): ModelText | Promise<ModelText> {
-    if (this.#loaded !== null) return this.#loaded
-    this.#text ??= this.#load()
-    return this.#text
-  }
-
-  async #load(): Promise<ModelText> {
-    try {
-      this.#loaded = await this.#loadFromAny()
-      this.textFault = null
-      return this.#loaded
-    } catch (thrown) {
-      this.#text = null
-      this.textFault = BatonError.from(thrown, 'model.load_failed')
-      throw this.textFault
-    }
-  }
-
-  /** The workers may have different copies of the files; one that can be read is enough. Rejects with the first reason. */
-  async #loadFromAny(): Promise<ModelText> {
-    const tried = new Set<string>()
-    let fault: unknown = null
-    for (const card of this.#cards.values()) {
-      const files = modelFilesKey(card)
-      if (tried.has(files)) continue
-      tried.add(files)
-      try {
-        return await this.#loadText(card)
-      } catch (thrown) {
-        fault ??= thrown
-      }
-    }
-    throw fault ?? this.notReady()
+    return this.#text.text()
   }
 
   notReady(): BatonError {
