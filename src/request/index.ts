@@ -53,7 +53,13 @@ export type { ReplySink, RequestHandle, RequestPlane, RequestService } from './r
 export type { RouterOverrides, RoutingHints } from './routing-hints.ts'
 export { hasStopTexts } from './sampling.ts'
 export type { GuidedDecoding, OutputOptions, Sampling, StopConditions } from './sampling.ts'
-export { hasRemoteTokenizer, modelFilesKey, servedModelNames, upstreamUrl } from './worker-card.ts'
+export {
+  bootstrapAddress,
+  hasRemoteTokenizer,
+  modelFilesKey,
+  servedModelNames,
+  upstreamUrl,
+} from './worker-card.ts'
 export type {
   EngineConfig,
   EngineFeature,

@@ -131,6 +131,12 @@ export function upstreamUrl({ engine }: WorkerCard): string | null {
   return typeof url === 'string' ? url : null
 }
 
+/** Where the legs of a request meet, which then run at once; null: the prefill worker has no such address. */
+export function bootstrapAddress({ engine }: WorkerCard): { host: string; port: number } | null {
+  const { bootstrapHost: host, bootstrapPort: port } = engine
+  return host === undefined || port === undefined ? null : { host, port }
+}
+
 /** True if tokenizer and template are only in the engine, which is called for them. */
 export function hasRemoteTokenizer({ engine }: WorkerCard): boolean {
   return engine.runtimeData?.['remote_tokenizer'] === true

@@ -305,6 +305,20 @@ export class KvRouter implements FleetObserver {
     this.capacity.grew()
   }
 
+  /** The decode leg of a prefill asks for its place now: the prefill needs none any more. Idempotent. */
+  followed(booking: Booking): void {
+    if (booking.freed || !this.#follow(booking, this.#clock.nowMs())) return
+    this.capacity.changed()
+  }
+
+  #follow(booking: Booking, nowMs: number): boolean {
+    const { slot, onward, sentMs } = booking
+    if (onward === null || booking.isFollowed) return false
+    booking.isFollowed = true
+    this.capacity.underWay.followed(slot, onward, nowMs - sentMs)
+    return true
+  }
+
   /** Adds output tokens to a booking. Returns after how many further tokens it must be called again. */
   output(booking: Booking, tokens: number): number {
     if (!this.config.trackOutputBlocks) return Infinity
@@ -342,8 +356,8 @@ export class KvRouter implements FleetObserver {
 
   /** What is counted for the whole pool, also when the rank has left. */
   #ended(booking: Booking, nowMs: number): void {
-    const { slot, onward, sentMs } = booking
-    if (onward !== null) this.capacity.underWay.ended(slot, onward, nowMs - sentMs)
+    this.#follow(booking, nowMs)
+    if (booking.onward !== null) this.capacity.underWay.ended()
     this.capacity.ended(booking.wasHandedOver)
   }
 
@@ -420,7 +434,7 @@ export class KvRouter implements FleetObserver {
       answers: this.answers,
       blockSize: this.blockSize,
       knowsBlocks: this.#blocks.isKnown,
-      prefillsUnderWay: this.capacity.underWay.count,
+      prefillsUnderWay: this.capacity.underWay.running,
       decisions: this.#decisions,
       refusals: this.#refusals,
       busy: this.capacity.judge.busy,

@@ -126,25 +126,27 @@ export class DisaggregatedRequest implements RequestHandle, DecodeOwner {
     const bootstrap = handOver.bootstrap ?? null
     const request = placedPrefillRequest(wanted, selection, bootstrap)
     const decode = bootstrap === null ? null : this.#decodeOf(handOver)
-    const sink =
-      decode === null ? this.#firstSink(handOver, selection.workerId) : this.#besideSink(handOver)
+    const sink = decode === null ? this.#firstSink(handOver, placement) : this.#besideSink(handOver)
     const leg = placement.dispatch(request, sink)
     if (!sink.isDone) this.#prefillLeg = leg
-    if (decode !== null && !this.#ended) this.#place(decode)
+    if (decode === null || this.#ended) return
+    placement.followed()
+    this.#place(decode)
   }
 
   /**
    * The sink of a prefill leg after which decode follows, at its end or when the prefill worker reports the meeting
    * point.
    */
-  #firstSink(handOver: HandOver, workerId: WorkerId): PrefillSink {
+  #firstSink(handOver: HandOver, placement: Placement): PrefillSink {
+    const { workerId } = placement.selection
     return new PrefillSink({
       onPhase: (event) => this.#emitPhase(event),
       onMeeting: (result) => {
         // The prefill continues; from here on the first failure ends both legs.
-        if (this.#cancelled === null && !this.#ended) {
-          this.#place(this.#decodeOf({ ...handOver, prefillResult: result }))
-        }
+        if (this.#cancelled !== null || this.#ended) return
+        placement.followed()
+        this.#place(this.#decodeOf({ ...handOver, prefillResult: result }))
       },
       onDone: (chunk, result) => {
         this.#prefillLeg = null

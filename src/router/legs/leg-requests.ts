@@ -5,6 +5,7 @@
  */
 import { randomInt } from '../../base/index.ts'
 import type { Random, WorkerId } from '../../base/index.ts'
+import { bootstrapAddress } from '../../request/index.ts'
 import type {
   BootstrapInfo,
   GenerateRequest,
@@ -79,13 +80,10 @@ export function bootstrapOf(
   dpRank: number,
   random: Random,
 ): BootstrapInfo | null {
-  const { bootstrapHost, bootstrapPort, dataParallelSize } = card.engine
-  if (bootstrapHost === undefined || bootstrapPort === undefined) return null
-  return {
-    host: bootstrapHost,
-    port: bootstrapPort,
-    room: bootstrapRoom(random, dpRank, dataParallelSize ?? 0).toString(),
-  }
+  const address = bootstrapAddress(card)
+  if (address === null) return null
+  const room = bootstrapRoom(random, dpRank, card.engine.dataParallelSize ?? 0)
+  return { ...address, room: room.toString() }
 }
 
 const MAX_BOOTSTRAP_ROOM = (1n << 63n) - 1n

@@ -41,6 +41,11 @@ export class Placement {
     this.#parts.booking.onArrival = onArrival
   }
 
+  /** The decode leg that follows this prefill asks for its place; before that the prefill keeps one free. */
+  followed(): void {
+    this.#parts.router.followed(this.#parts.booking)
+  }
+
   /** Sends the request with the chosen rank. `onFailed` is called before the sink is notified of an error. */
   dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true

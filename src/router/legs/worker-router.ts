@@ -138,7 +138,7 @@ export class WorkerRouter implements RequestService {
 
   /** True while requests are queued here, or sent from here and followed by a decode leg. */
   get hasWaiting(): boolean {
-    return this.#admission.waiting.requests > 0 || this.router.capacity.underWay.count > 0
+    return this.#admission.waiting.requests > 0 || this.router.capacity.underWay.running > 0
   }
 
   status(): PoolStatus {

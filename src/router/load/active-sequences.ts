@@ -86,6 +86,8 @@ export class Booking implements InFlight {
   readonly endsAtFirst: boolean
   /** A decode leg follows; equal for those that may run on the same ranks, empty: on any. Null: none follows. */
   readonly onward: string | null
+  /** The decode leg has asked for its place. */
+  isFollowed = false
   /** Its prompt was computed by a prefill worker. */
   readonly wasHandedOver: boolean
   /**

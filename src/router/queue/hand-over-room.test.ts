@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { buildModel, tokensFrom } from '../../../test/router/model-fixture.ts'
+import { BOOTSTRAP, buildModel, offerOf, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card, RecordingSink, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { EngineConfig, RoutingHints, WorkerCard } from '../../request/index.ts'
@@ -40,6 +40,55 @@ describe('prefills under way', () => {
     router.fleet.load(workerIdOf(1), inside)
     for (let i = 0; i < 8; i++) send()
     expect(prefills()).toHaveLength(1)
+  })
+
+  describe('with bootstrap, where decode is placed while prefill runs', () => {
+    const meeting = { ...BOOTSTRAP.engine, maxNumSeqs: 100 }
+    function bootstrapFleet(maxNumSeqs = 2) {
+      const cards = [
+        card(1, 'prefill', { engine: meeting }),
+        card(2, 'decode', { engine: { maxNumSeqs } }),
+      ]
+      const model = buildModel(cards, { engineQueue: 1 })
+      const callsOf = (id: number) =>
+        model.plane.calls.filter(({ workerId }) => workerId === workerIdOf(id))
+      const send = (count: number) => {
+        for (let i = 0; i < count; i++) model.send({}, tokensFrom(1000 * i, 16))
+      }
+      return { ...model, send, prefills: () => callsOf(1), decodes: () => callsOf(2) }
+    }
+
+    it('take one decode place each, not two', () => {
+      const { send, prefills, decodes, router } = bootstrapFleet()
+      send(8)
+      expect([prefills().length, decodes().length]).toEqual([3, 3])
+      decodes()[0]?.finish()
+      expect([prefills().length, decodes().length]).toEqual([4, 4])
+      expect(router.status().decode.queuedRequests).toBe(0)
+      expect(router.status().prefill.prefillsUnderWay).toBe(4)
+    })
+
+    it('those of other frontends - have their decode places, too', () => {
+      const { send, prefills, router } = bootstrapFleet(4)
+      const report = { dpRank: 0, activeBlocks: 0, totalBlocks: 1000, prefillTokensInFlight: 0 }
+      const inside = { ...report, runningRequests: 2, queuedRequests: 0 }
+      for (const id of [1, 2]) router.fleet.load(workerIdOf(id), inside)
+      send(8)
+      expect(prefills()).toHaveLength(3)
+    })
+
+    it('the prefill worker has reported the meeting point itself - the same', () => {
+      const { send, prefills, decodes } = fleet()
+      for (let i = 0; i < 3; i++) send()
+      for (const call of prefills()) {
+        const prefillResult = { kvOffer: offerOf(call.request.requestId), meetsDecode: true }
+        call.sink.onChunk({ tokenIds: [], prefillResult })
+      }
+      expect(decodes()).toHaveLength(3)
+      decodes()[0]?.finish()
+      send()
+      expect(prefills()).toHaveLength(4)
+    })
   })
 
   it('prefill workers that leave again and again - their requests do not count any more', () => {

@@ -2,12 +2,13 @@
  * Whether another prompt may be computed now, so that it finds a place in the decode pool when it is done.
  *
  * A prompt that is computed before that waits for decode, and it can no longer be refused. Decode places are booked only
- * when a prefill ends, so the prefills under way count as well: one free place would otherwise start as many prefills as
- * the prefill pool can run. Places that become free while a prompt is computed are added, because with slow prefills the
+ * when a prefill ends (with bootstrap when it begins), so the prefills under way count as well: one free place would
+ * otherwise start as many prefills as the prefill pool can run. Places that become free while a prompt is computed are added, because with slow prefills the
  * decode workers would run dry. Where KV must stay inside a domain, each domain is judged apart, and so are the decode ranks
  * that a restricted request may go to.
  */
 import type { Clock } from '../../base/index.ts'
+import { bootstrapAddress } from '../../request/index.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 import { FreshAnswers } from './fresh.ts'
@@ -163,7 +164,7 @@ export class HandOverRoom {
           : underWay.countOn(from)
     const share = slots === undefined ? 1 : slots.length / decode.rankCount
     // Those of other frontends need places, too.
-    const others = from === undefined ? share * this.#allOthers() : prefill.othersInside(from)
+    const others = from === undefined ? share * this.#allOthers() : this.#othersOn(from)
     const all = own + others
     // Requests that wait for decode wait for ranks that are full: they take none of the places that are free now.
     const waiting = decode.waitingOutside(slots === undefined ? undefined : key)
@@ -171,7 +172,13 @@ export class HandOverRoom {
   }
 
   #allOthers(): number {
-    return this.#others.of('', this.#moment(), () => this.#prefill.capacity.othersInside())
+    return this.#others.of('', this.#moment(), () => this.#othersOn(this.#prefill.slots))
+  }
+
+  /** With bootstrap their decode legs have places already, or wait for one. */
+  #othersOn(slots: readonly number[]): number {
+    const later = slots.filter((slot) => bootstrapAddress(this.#prefill.cardAt(slot)) === null)
+    return this.#prefill.capacity.othersInside(later)
   }
 
   /** Places that become free while a prompt is computed, of those of this router and of others. */
