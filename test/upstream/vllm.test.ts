@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { RequestContext } from '../../src/engine/index.ts'
 import type { GenerateRequest } from '../../src/request/index.ts'
 import { until } from '../until.ts'
-import { chunksOf, requestOf, startedEngine, tokensOf } from './engine-kit.ts'
+import { chunksOf, requestOf, startedEngine, startedWithConfig, tokensOf } from './engine-kit.ts'
 import {
   closeAfterwards,
   ABOUT,
@@ -249,6 +249,30 @@ describe('vLLM, separate prefill and decode', () => {
     )
     const [chunk] = await chunksOf(engine, requestOf({ stop: { maxTokens: 1 } }))
     expect(chunk?.prefillResult).toBeUndefined()
+  })
+
+  it.each([
+    [
+      'an adapter of the model',
+      ['m', null],
+      ['tuned', 'm'],
+      { model: 'm', loraAdapters: ['tuned'] },
+    ],
+    ['parents that are empty', ['tuned', ''], ['other', ''], { model: 'tuned' }],
+    ['parents that it does not list', ['tuned', 'base'], ['other', 'base'], { model: 'tuned' }],
+  ] as const)('a list of models with %s', async (_name, first, second, expected) => {
+    const data = [first, second].map(([id, parent]) => ({ id, parent, owned_by: 'vllm' }))
+    const server = await fakeServer(({ method, path }) => {
+      if (path === '/v1/models') return jsonResponse(200, { data })
+      const about = ABOUT['vllm']?.[`${method} ${path}`]
+      return about === undefined ? jsonResponse(404, {}) : responseOf('vllm', about)
+    })
+    const { engine, config } = await startedWithConfig({ url: server.url })
+    closeAfterwards({ close: () => engine.cleanup() }, server)
+    expect({ model: config.model, loraAdapters: config.loraAdapters }).toEqual({
+      loraAdapters: undefined,
+      ...expected,
+    })
   })
 
   it('a server without KV events - is reported, because routing then only assumes cached blocks', async () => {

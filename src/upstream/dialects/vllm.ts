@@ -19,7 +19,7 @@ import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
 import { metricSamples, metricValue, parsePrometheus } from '../load/prometheus-text.ts'
 import type { MetricSample } from '../load/prometheus-text.ts'
-import { modelEntries } from '../client/model-list.ts'
+import { modelEntries, modelsAndAdapters } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
@@ -66,7 +66,8 @@ export class VllmDialect implements Dialect {
       throw new BatonError('backend.worker_unavailable', 'vLLM is still loading its model')
     }
     const entries = modelEntries(await askJson(client, '/v1/models', options))
-    const base = entries.find((entry) => typeof entry['parent'] !== 'string')
+    const { models, adapters } = modelsAndAdapters(entries)
+    const [base] = models
     if (base === undefined)
       throw new BatonError('backend.worker_unavailable', 'vLLM lists no model')
     const metrics = await this.#metrics(client, signal)
@@ -77,7 +78,6 @@ export class VllmDialect implements Dialect {
     const kvBlocks = Number(cache?.labels['num_gpu_blocks'])
     const ranks = ranksIn(metrics)
     const contextLength = numberIn(base, 'max_model_len')
-    const adapters = entries.filter((entry) => typeof entry['parent'] === 'string')
     const modelPath = textIn(base, 'root')
     return {
       model: textIn(base, 'id') ?? 'default',
