@@ -6,7 +6,7 @@
  * May use: base, request, text, api, router. For: network, which has the socket, and programs that embed Baton.
  */
 export { Frontend } from './frontend.ts'
-export type { BatchFolder, BatchOptions } from './batches/batch-folder.ts'
+export type { BatchFolder, BatchOptions, OwnFile } from './batches/batch-folder.ts'
 export type { FleetNews, FleetNewsObserver } from './models/fleet-news.ts'
 export type {
   Endpoint,

@@ -19,7 +19,7 @@ function left(name: string, idleSeconds: number): void {
 }
 
 it('content files without a record - are deleted two days after their last write, other files are kept', async () => {
-  const folder = DiskFolder.open(path, 'one')
+  const folder = DiskFolder.open(path, { place: 'here', pid: 1, instance: 'one' }, () => 0)
   const files = new StoredFiles(
     { folder, fileBytesMax: 1e6, bytesMax: 1e6, keepSeconds: 1e6, requestsMax: 1 },
     osClock,

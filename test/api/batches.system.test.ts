@@ -128,6 +128,21 @@ describe('batches with the openai client', () => {
     expect((await linesOf(client, id))[0]?.response?.body['object']).toBe(object)
   })
 
+  it('names and answers that are not ASCII - the files are whole', async () => {
+    const names = ['é', '名前', '🙂']
+    const texts = [...names.map((name) => lineOf(name)), lineOf('ñ', { max_tokens: -1 })]
+    const batch = await ended(client, (await begin(client, texts)).id)
+    for (const [id, expected] of [
+      [batch.output_file_id, names],
+      [batch.error_file_id, ['ñ']],
+    ] as const) {
+      const lines = await linesOf(client, id)
+      expect(new Set(lines.map(({ custom_id: name }) => name))).toEqual(new Set(expected))
+      const text = await (await client.files.content(id as string)).text()
+      expect((await client.files.retrieve(id as string)).bytes).toBe(Buffer.byteLength(text))
+    }
+  })
+
   it('an invalid input file - every error is listed with its line, and no request runs', async () => {
     const begun = await begin(client, [
       lineOf('a'),

@@ -14,10 +14,13 @@ export interface BatchFolder {
   write(name: string, content: string | Uint8Array): Promise<void>
   /** Appends to the file, which is created if it does not exist. */
   append(name: string, content: string | Uint8Array): Promise<void>
-  /** Cuts the file to `bytes`. */
-  truncate(name: string, bytes: number): Promise<void>
-  /** The content in pieces of about 64 KiB; none if the file does not exist. */
-  pieces(name: string): AsyncIterable<Uint8Array>
+  /**
+   * Makes the file one that only the caller appends to: what its earlier owner still writes is lost. It keeps its first
+   * `bytes`, which it has.
+   */
+  own(name: string, bytes: number): Promise<OwnFile>
+  /** The content, or its first `bytes`, in pieces of about 64 KiB; none if the file does not exist. */
+  pieces(name: string, bytes?: number): AsyncIterable<Uint8Array>
   /** Size in bytes; undefined: the file does not exist. */
   bytesOf(name: string): Promise<number | undefined>
   bytesOfAll(): Promise<number>
@@ -26,11 +29,16 @@ export interface BatchFolder {
   /** Returns whether the file existed. */
   remove(name: string): Promise<boolean>
   /**
-   * Acquires or renews a lease. False: another live process holds it. A lease that is not renewed within half a
-   * minute is lost.
+   * Acquires or renews a lease. False: another process holds it, or has taken it because it was not renewed for half a
+   * minute.
    */
   lease(name: string): Promise<boolean>
   release(name: string): Promise<void>
+}
+
+export interface OwnFile {
+  append(content: Uint8Array): Promise<void>
+  close(): Promise<void>
 }
 
 export interface BatchOptions {

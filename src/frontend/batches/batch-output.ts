@@ -1,9 +1,10 @@
 /**
  * Writes the two result files of a batch. Each answer is one line. After a restart a request whose line exists
- * is not sent again.
+ * is not sent again. The files are made this process's own first: a process that held the batch before, and was only
+ * suspended, cannot add lines to them.
  */
 import { isRecord } from '../../base/index.ts'
-import type { BatchFolder } from './batch-folder.ts'
+import type { BatchFolder, OwnFile } from './batch-folder.ts'
 import { NO_USAGE } from './batch-record.ts'
 import type { BatchRecord, BatchUsage } from './batch-record.ts'
 import { byteLines } from './byte-lines.ts'
@@ -26,6 +27,8 @@ export interface OutputLine {
 /** A longer line of an earlier process is not parsed again for its usage. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024
 const utf8 = new TextDecoder()
+const encoder = new TextEncoder()
+const NEWLINE = encoder.encode('\n')
 
 export class BatchOutput {
   completed = 0
@@ -34,11 +37,19 @@ export class BatchOutput {
   readonly bytes: Record<Kind, number> = { output: 0, error: 0 }
   readonly #folder: BatchFolder
   readonly #names: Readonly<Record<Kind, string>>
+  readonly #mayOwn: () => Promise<boolean>
+  readonly #files: Record<Kind, OwnFile | null> = { output: null, error: null }
   #waiting: Record<Kind, string> = { output: '', error: '' }
   #writing: Promise<void> | null = null
 
-  constructor(folder: BatchFolder, { outputFileId, errorFileId }: BatchRecord) {
+  /** `mayOwn`: whether this process (still) holds the batch. */
+  constructor(
+    folder: BatchFolder,
+    { outputFileId, errorFileId }: BatchRecord,
+    mayOwn: () => Promise<boolean>,
+  ) {
     this.#folder = folder
+    this.#mayOwn = mayOwn
     this.#names = { output: contentName(outputFileId), error: contentName(errorFileId) }
   }
 
@@ -56,14 +67,18 @@ export class BatchOutput {
         this.#count(kind, value?.['response'])
       }
       const bytes = await this.#folder.bytesOf(this.#names[kind])
+      if (bytes === undefined) continue
+      const file = await this.#folder.own(this.#names[kind], Math.min(bytes, whole))
+      this.#files[kind] = file
       // The last line may lack its line break.
-      if (bytes !== undefined && bytes < whole) await this.#folder.append(this.#names[kind], '\n')
-      if (bytes !== undefined && bytes > whole) {
-        await this.#folder.truncate(this.#names[kind], whole)
-      }
+      if (bytes < whole) await file.append(NEWLINE)
       this.bytes[kind] = whole
     }
     return done
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#files.output?.close(), this.#files.error?.close()])
   }
 
   /** Resolves when the line is in the file. */
@@ -75,7 +90,6 @@ export class BatchOutput {
         : `{"status_code":${response.status},"request_id":${JSON.stringify(response.requestId)},"body":${response.body}}`
     const line = `{"id":${JSON.stringify(id)},"custom_id":${JSON.stringify(customId)},"response":${answer},"error":${JSON.stringify(error)}}\n`
     this.#count(kind, response === null ? null : { body: jsonOf(response.body) })
-    this.bytes[kind] += line.length
     this.#waiting[kind] += line
     this.#writing ??= this.#writeAll()
     await this.#writing
@@ -88,12 +102,21 @@ export class BatchOutput {
       while (this.#waiting.output !== '' || this.#waiting.error !== '') {
         const { output, error } = this.#waiting
         this.#waiting = { output: '', error: '' }
-        if (output !== '') await this.#folder.append(this.#names.output, output)
-        if (error !== '') await this.#folder.append(this.#names.error, error)
+        if (output !== '') await this.#append('output', output)
+        if (error !== '') await this.#append('error', error)
       }
     } finally {
       this.#writing = null
     }
+  }
+
+  async #append(kind: Kind, lines: string): Promise<void> {
+    const bytes = encoder.encode(lines)
+    this.#files[kind] ??= (await this.#mayOwn())
+      ? await this.#folder.own(this.#names[kind], 0)
+      : null
+    await this.#files[kind]?.append(bytes)
+    this.bytes[kind] += bytes.length
   }
 
   #count(kind: Kind, response: unknown): void {

@@ -73,7 +73,7 @@ export class BatchRun {
     this.#deps = deps
     this.batch = batch
     this.#recorded = batch
-    this.#output = new BatchOutput(deps.options.folder, batch)
+    this.#output = new BatchOutput(deps.options.folder, batch, () => this.#isHeld())
   }
 
   cancel(): void {
@@ -112,6 +112,7 @@ export class BatchRun {
     } finally {
       expiry.cancel()
       this.#recordTimer?.cancel()
+      await this.#output.close()
     }
   }
 
@@ -246,6 +247,7 @@ export class BatchRun {
     const total = Math.max(this.batch.total, asked)
     const counted = { ...this.#at('finalizing'), total, completed, failed, usage, faults }
     await this.#record(counted)
+    if (this.#end === 'stopped') return
     const { id, tenant, outputFileId, errorFileId, outputKeepSeconds } = counted
     const keep = outputKeepSeconds ?? undefined
     const file = { tenant, purpose: 'batch_output' }
@@ -278,9 +280,18 @@ export class BatchRun {
     this.#recorded = batch
     const { batches } = this.#deps
     // One after the other, so that an older record never replaces a newer one.
-    const written = this.#recording.then(async () => await batches.write(batch))
+    const written = this.#recording.then(async () => {
+      if (await this.#isHeld()) await batches.write(batch)
+    })
     this.#recording = written.catch(() => {})
     await written
+  }
+
+  /** Whether another process has the batch now, because this one was suspended: then it writes nothing more. */
+  async #isHeld(): Promise<boolean> {
+    const isHeld = await this.#deps.options.folder.lease(this.batch.id)
+    if (!isHeld) this.#endBy('stopped')
+    return isHeld
   }
 
   #at(state: BatchState): BatchRecord {

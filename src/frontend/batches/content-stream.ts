@@ -2,12 +2,18 @@
 import type { CancelSignal } from '../../base/index.ts'
 import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 
-export function contentStream(pieces: AsyncIterable<Uint8Array>, signal: CancelSignal): HttpStream {
+/** `bytes`: as announced; if there are fewer, the connection is closed, because the client waits for the rest. */
+export function contentStream(
+  pieces: AsyncIterable<Uint8Array>,
+  bytes: number,
+  signal: CancelSignal,
+): HttpStream {
   return {
     open: (writer) => {
+      const abort = (): void => (writer.flow === undefined ? writer.end() : writer.flow.abort())
       write(pieces, writer, signal).then(
-        () => writer.end(),
-        () => (writer.flow === undefined ? writer.end() : writer.flow.abort()),
+        (written) => (written === bytes ? writer.end() : abort()),
+        abort,
       )
     },
   }
@@ -17,12 +23,15 @@ async function write(
   pieces: AsyncIterable<Uint8Array>,
   writer: StreamWriter,
   signal: CancelSignal,
-): Promise<void> {
+): Promise<number> {
+  let written = 0
   for await (const piece of pieces) {
-    if (signal.aborted) return
+    if (signal.aborted) return written
+    written += piece.length
     writer.write(latin1Of(piece), true)
     if (writer.flow?.isFull === true) await untilRead(writer, signal)
   }
+  return written
 }
 
 function untilRead({ flow }: StreamWriter, signal: CancelSignal): Promise<void> {

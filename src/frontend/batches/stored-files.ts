@@ -68,8 +68,8 @@ export class StoredFiles {
     await this.#remove(id)
   }
 
-  content(id: string): AsyncIterable<Uint8Array> {
-    return this.#options.folder.pieces(contentName(id))
+  content(id: string, bytes?: number): AsyncIterable<Uint8Array> {
+    return this.#options.folder.pieces(contentName(id), bytes)
   }
 
   async forgetExpired(): Promise<void> {

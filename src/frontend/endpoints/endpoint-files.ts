@@ -67,7 +67,7 @@ export async function readContent(
       'content-length': String(file.bytes),
       'content-disposition': `attachment; filename="${file.id}"`,
     },
-    body: contentStream(files.content(file.id), call.head.signal),
+    body: contentStream(files.content(file.id, file.bytes), file.bytes, call.head.signal),
   }
 }
 

@@ -1,0 +1,119 @@
+/** A frontend that was suspended for longer than its lease, while another one continued its batch. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
+import { seededRandom } from '../../src/base/index.ts'
+import { OPEN_CALLER } from '../../src/frontend/access/caller.ts'
+import { BatchGate } from '../../src/frontend/batches/batch-gate.ts'
+import { NO_USAGE } from '../../src/frontend/batches/batch-record.ts'
+import type { BatchRecord } from '../../src/frontend/batches/batch-record.ts'
+import { BatchRunner } from '../../src/frontend/batches/batch-runner.ts'
+import { StoredBatches } from '../../src/frontend/batches/stored-batches.ts'
+import { contentName, StoredFiles } from '../../src/frontend/batches/stored-files.ts'
+import type { AnswerLine } from '../../src/frontend/batches/line-answer.ts'
+import { DiskFolder } from '../../src/cli/state/disk-folder.ts'
+import { osClock } from '../../src/os/index.ts'
+import { until } from '../until.ts'
+
+const path = mkdtempSync(join(tmpdir(), 'baton-takeover-'))
+afterAll(() => rmSync(path, { recursive: true }))
+
+const hex = (digit: string): string => digit.repeat(32)
+const BATCH: BatchRecord = {
+  id: `batch_${hex('1')}`,
+  tenant: '',
+  keyId: null,
+  endpoint: '/v1/completions',
+  inputFileId: `file-${hex('a')}`,
+  completionWindow: '24h',
+  metadata: null,
+  state: 'validating',
+  faults: [],
+  model: null,
+  outputFileId: `file-${hex('b')}`,
+  errorFileId: `file-${hex('c')}`,
+  hasOutput: false,
+  hasErrors: false,
+  outputKeepSeconds: null,
+  total: 0,
+  completed: 0,
+  failed: 0,
+  usage: NO_USAGE,
+  createdSeconds: Math.floor(osClock.epochMs() / 1000),
+  expiresSeconds: Math.floor(osClock.epochMs() / 1000) + 86_400,
+  reached: {},
+}
+const IDS = Array.from({ length: 8 }, (_, i) => `line ${i} é`)
+const LINES = IDS.map((custom_id) =>
+  JSON.stringify({ custom_id, method: 'POST', url: BATCH.endpoint, body: { prompt: 'a' } }),
+)
+
+function frontend(instance: string, answer: AnswerLine) {
+  let nowMs = 0
+  const folder = DiskFolder.open(path, { place: instance, pid: 1, instance }, () => nowMs)
+  const options = { folder, fileBytesMax: 1e6, bytesMax: 1e6, keepSeconds: 1e6, requestsMax: 4 }
+  const files = new StoredFiles(options, osClock)
+  const batches = new StoredBatches(folder, osClock)
+  const faults: unknown[] = []
+  const runner = (): BatchRunner =>
+    new BatchRunner(
+      {
+        options,
+        files,
+        batches,
+        clock: osClock,
+        random: seededRandom(1),
+        gate: new BatchGate(osClock, () => undefined, 4),
+        answer,
+        callerOf: () => OPEN_CALLER,
+        lineBytesMax: 1e6,
+        isYoung: () => false,
+      },
+      (fault) => faults.push(fault),
+    )
+  return { folder, files, batches, faults, runner, wait: (ms: number) => (nowMs += ms) }
+}
+
+const answered = (text: string) => ({ status: 200, body: JSON.stringify({ text }), error: null })
+
+it('another one has its batch - what it still writes is lost, and each line has one answer', async () => {
+  const held: (() => void)[] = []
+  let free = 3
+  const one = frontend('one', async () => {
+    if (free-- <= 0) await new Promise<void>((resolve) => held.push(resolve))
+    return answered('déjà vu')
+  })
+  await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
+  await one.batches.write(BATCH)
+  const first = one.runner()
+  await until('the first frontend has begun', async () => {
+    return held.length === 4 && (await one.batches.read(BATCH.id))?.completed === 3
+  })
+
+  const asked: string[] = []
+  const two = frontend('two', async ({ requestId }) => {
+    asked.push(requestId)
+    return await Promise.resolve(answered('vu'))
+  })
+  expect(await two.folder.lease(BATCH.id)).toBe(false)
+  two.wait(30_001)
+  expect(await two.folder.lease(BATCH.id)).toBe(true)
+  const second = two.runner()
+  await until('the second one has finished it', async () => {
+    return (await two.batches.read(BATCH.id))?.state === 'completed'
+  })
+  expect(asked).toHaveLength(5)
+
+  free = Infinity
+  for (const resolve of held) resolve()
+  await until('the first one has given it up', () => first.size === 0)
+  await Promise.all([first.stop(), second.stop()])
+  expect(await two.batches.read(BATCH.id)).toMatchObject({ state: 'completed', completed: 8 })
+  const { bytes } = await two.files.file(BATCH.outputFileId, '')
+  const text = (await two.folder.read(contentName(BATCH.outputFileId))) ?? ''
+  expect(Buffer.byteLength(text)).toBe(bytes)
+  const ids = text.trimEnd().split('\n')
+  expect(ids.map((line) => (JSON.parse(line) as { custom_id: string }).custom_id)).toEqual(IDS)
+  expect([one.faults, two.faults]).toEqual([[], []])
+})
