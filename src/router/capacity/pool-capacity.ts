@@ -4,6 +4,7 @@
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 import { LegsUnderWay } from './legs-under-way.ts'
 import { RankJudge } from './rank-judge.ts'
@@ -15,6 +16,11 @@ interface PoolCapacityOptions {
   readonly engineQueue: number | null
 }
 
+export interface GroupWaiting {
+  readonly ranks: RankGroup
+  readonly requests: number
+}
+
 export class PoolCapacity {
   readonly #table: RankTable
   readonly #listeners: (() => void)[] = []
@@ -22,8 +28,9 @@ export class PoolCapacity {
   readonly judge: RankJudge
   /** Prefills that a decode leg follows. */
   readonly underWay = new LegsUnderWay()
-  /** Number of requests queued for this pool, or only of those for a set of ranks, by its key; set by the owner of the queue. */
-  waitingOutside: (ranks?: string) => number = () => 0
+  /** Number of requests queued for this pool, and for each group of ranks; set by the owner of the queue. */
+  waitingOutside: () => number = () => 0
+  waitingByGroup: () => readonly GroupWaiting[] = () => []
   /** Requests that have ended and whose prompts a prefill worker had computed. */
   handedOverEnded = 0
   #version = 0
@@ -83,20 +90,22 @@ export class PoolCapacity {
     return this.#table.slotsOf(workerId).some((slot) => !this.isFull(slot))
   }
 
-  /** How many more requests these ranks, or all, take; Infinity if one of them has no limit that is known. */
-  freePlaces(slots: readonly number[] = this.#table.live): number {
+  /** False: the rank has left. */
+  isInUse(slot: number): boolean {
+    return this.#table.isInUse(slot)
+  }
+
+  /** How many more requests a rank takes; Infinity if it has no limit that is known. */
+  freePlacesAt(slot: number): number {
     if (this.judge.engineQueue === Infinity) return Infinity
-    let free = 0
-    for (const slot of slots) {
-      if (this.isFull(slot)) continue
-      const places = this.#table.maxSequences[slot] as number
-      if (this.#table.takesProbeOnly(slot)) free++
-      else if (places === 0) {
-        const { openMax, openRequests } = this.#table
-        free += Math.max(0, (openMax[slot] as number) - (openRequests[slot] as number))
-      } else free += Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))
+    if (this.isFull(slot)) return 0
+    if (this.#table.takesProbeOnly(slot)) return 1
+    const places = this.#table.maxSequences[slot] as number
+    if (places > 0) {
+      return Math.max(0, places + this.judge.engineQueue - this.#table.requestsOf(slot))
     }
-    return free
+    const { openMax, openRequests } = this.#table
+    return Math.max(0, (openMax[slot] as number) - (openRequests[slot] as number))
   }
 
   /** Requests of other routers inside the workers, of all ranks or of these. */

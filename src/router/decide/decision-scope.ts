@@ -17,6 +17,7 @@ import type { PriceRows } from '../load/price-rows.ts'
 import type { PromptHasher } from '../load/prompt-hasher.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import { goalsLeft } from './goals-left.ts'
@@ -30,8 +31,8 @@ export interface OnwardRoom {
   readonly hasDomains: boolean
   /** Whether a prefill on this rank finds a place for decode: in its domain, and where `next` may run. */
   isOpenFor(slot: number, next: SelectionQuery | undefined): boolean
-  /** Equal for decode legs that may run on the same ranks; empty: on any. */
-  keyOf(next: SelectionQuery): string
+  /** The decode ranks where the next leg of a prefill on this rank may run. */
+  groupOf(slot: number, next: SelectionQuery | undefined): RankGroup
 }
 
 /** The parts of a pool's state that decisions read. */

@@ -26,6 +26,7 @@ import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankRates } from '../load/rank-rates.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import { RankTable } from '../ranks/rank-table.ts'
 import type { BookedLoad } from '../ranks/rank-table.ts'
 import { TransferRates } from '../load/transfer-rates.ts'
@@ -52,6 +53,8 @@ export interface KvRouterOptions {
   /** With `cost: time`: called when a request is sent to a rank, when it runs and when it ends, to tell other frontends. */
   readonly onPrompt?: (news: ToldPrompt) => void
 }
+
+const ANYWHERE: RankGroup = { key: '', slots: null }
 
 export class KvRouter implements FleetObserver {
   readonly config: RouterConfig
@@ -278,7 +281,7 @@ export class KvRouter implements FleetObserver {
     if (tokens !== null && hashes !== null && this.config.cost === 'time') {
       this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
     }
-    if (booking.onward !== null) this.capacity.underWay.sent(slot, booking.onward)
+    if (booking.onward !== null) this.capacity.underWay.sent(booking.onward)
     this.peers.tell(tokens === null ? 'running' : 'sent', booking)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
@@ -312,10 +315,10 @@ export class KvRouter implements FleetObserver {
   }
 
   #follow(booking: Booking, nowMs: number): boolean {
-    const { slot, onward, sentMs } = booking
+    const { onward, sentMs } = booking
     if (onward === null || booking.isFollowed) return false
     booking.isFollowed = true
-    this.capacity.underWay.followed(slot, onward, nowMs - sentMs)
+    this.capacity.underWay.followed(onward, nowMs - sentMs)
     return true
   }
 
@@ -442,9 +445,9 @@ export class KvRouter implements FleetObserver {
     })
   }
 
-  #onwardOf({ phase, isEmbedding, next }: Selection): string | null {
+  #onwardOf({ phase, isEmbedding, slot, next }: Selection): RankGroup | null {
     if (phase !== 'prefill' || isEmbedding === true) return null
-    return next === undefined ? '' : (this.onward?.keyOf(next) ?? '')
+    return this.onward?.groupOf(slot, next) ?? ANYWHERE
   }
 
   #dropSlot(slot: number): void {

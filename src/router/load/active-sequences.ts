@@ -13,6 +13,7 @@ import type { OpenRequest } from '../rates/open-limit.ts'
 import type { RankMoment } from './rank-backlog.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { OpenPrefill } from './prefill-load.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 
 interface BookingOptions {
@@ -30,7 +31,7 @@ interface BookingOptions {
   readonly showsSpeed?: boolean
   readonly isWhole?: boolean
   readonly endsAtFirst?: boolean
-  readonly onward?: string | null
+  readonly onward?: RankGroup | null
   readonly wasHandedOver?: boolean
 }
 
@@ -84,8 +85,8 @@ export class Booking implements InFlight {
   firstTokenMs: number | null = null
   /** True if the request ends with its first token. */
   readonly endsAtFirst: boolean
-  /** A decode leg follows; equal for those that may run on the same ranks, empty: on any. Null: none follows. */
-  readonly onward: string | null
+  /** The decode ranks where its next leg may run; null: none follows. */
+  readonly onward: RankGroup | null
   /** The decode leg has asked for its place. */
   isFollowed = false
   /** Its prompt was computed by a prefill worker. */

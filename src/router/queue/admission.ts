@@ -81,8 +81,9 @@ export class Admission {
     })
     this.#room = new PoolRoom(router, clock, next)
     next?.capacity.onGrowth(() => this.#drain())
-    router.capacity.waitingOutside = (key) =>
-      key === undefined ? this.#queue.requests : this.#queue.requestsOf({ key })
+    router.capacity.waitingOutside = () => this.#queue.requests
+    router.capacity.waitingByGroup = () =>
+      this.#queue.sets.map((ranks) => ({ ranks, requests: this.#queue.requestsOf(ranks) }))
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
     router.capacity.onGrowth(() => this.#drain())
   }

@@ -139,6 +139,11 @@ describe('prefills under way', () => {
     for (let i = 0; i < 8; i++) send()
     expect(prefills()).toHaveLength(3)
     expect(router.status().prefill.queuedRequests).toBe(5)
+    for (const call of prefills()) call.prefilled()
+    // Now nothing is under way, and the other worker is still idle.
+    const before = prefills().length
+    send()
+    expect(prefills()).toHaveLength(before)
   })
 
   it('a decode worker joins that has the adapter of some - those go, although others wait before them', () => {
@@ -155,6 +160,55 @@ describe('prefills under way', () => {
     expect(model.router.status().prefill.queuedRequests).toBe(2)
     model.router.fleet.workerJoined(card(4, 'decode', tuned(2, 'b')))
     expect(model.plane.calls.at(-1)?.request.requestId).toBe(wanted.sent.requestId)
+  })
+
+  it('decode legs of any rank are queued - a pinned prefill does not pass one that may go anywhere', () => {
+    const model = buildModel(
+      [
+        card(1, 'prefill', { engine: { maxNumSeqs: 100 } }),
+        card(3, 'decode', { engine: { maxNumSeqs: 2 } }),
+        card(4, 'decode', { engine: { maxNumSeqs: 2 } }),
+      ],
+      { engineQueue: 1 },
+    )
+    let next = 0
+    const send = (hints: RoutingHints = {}) => model.send(hints, tokensFrom(1000 * next++, 16))
+    const of = (isPrefill: boolean) =>
+      model.plane.calls.filter(({ workerId }) => (workerId === workerIdOf(1)) === isPrefill)
+    // Ten requests per second end, and a prefill takes 100 ms: two places become free meanwhile, one of each worker.
+    for (let i = 0; i < 30; i++) {
+      send()
+      model.clock.advance(100)
+      of(true).at(-1)?.prefilled()
+      of(false).at(-1)?.finish()
+    }
+    const before = of(true).length
+    for (let i = 0; i < 6; i++) send()
+    for (const call of of(true).slice(before)) call.prefilled()
+    for (let i = 0; i < 2; i++) send()
+    for (const call of of(true).slice(before + 6)) call.prefilled()
+    expect(model.router.status().decode.queuedRequests).toBe(2)
+    const urgent = send({ strictPriority: 5 })
+    const pinned = send({ prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(3) })
+    expect(of(true)).toHaveLength(before + 8)
+    of(false).at(-1)?.finish()
+    expect(of(true).at(-1)?.request.requestId).toBe(urgent.sent.requestId)
+    expect(pinned.sink.errors).toEqual([])
+  })
+
+  it('a decode worker leaves while a prefill for it and for others is under way - further ones are judged without it', () => {
+    const gold = (id: number) => card(id, 'decode', { taints: ['gold'], engine: { maxNumSeqs: 2 } })
+    const model = buildModel(
+      [card(1, 'prefill', { taints: ['gold'] }), gold(2), gold(3), card(4, 'decode')],
+      { engineQueue: 1 },
+    )
+    const bound = model.send({ requiredTaints: ['gold'] })
+    model.router.fleet.workerLeft(workerIdOf(3), 'expired')
+    const pinned = model.send({ prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(2) })
+    expect(model.plane.calls).toHaveLength(2)
+    for (const call of model.plane.calls.slice()) call.prefilled()
+    for (const call of model.plane.calls.slice(2)) call.finish()
+    expect([bound.sink.finish, pinned.sink.finish]).toEqual(['stop', 'stop'])
   })
 
   it('embeddings - need no decode worker', () => {

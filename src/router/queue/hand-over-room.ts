@@ -3,14 +3,21 @@
  *
  * A prompt that is computed before that waits for decode, and it can no longer be refused. Decode places are booked only
  * when a prefill ends (with bootstrap when it begins), so the prefills under way count as well: one free place would
- * otherwise start as many prefills as the prefill pool can run. Places that become free while a prompt is computed are added, because with slow prefills the
- * decode workers would run dry. Where KV must stay inside a domain, each domain is judged apart, and so are the decode ranks
- * that a restricted request may go to.
+ * otherwise start as many prefills as the prefill pool can run. Places that become free while a prompt is computed are
+ * added, because with slow prefills the decode workers would run dry.
+ *
+ * A request may be restricted to some decode ranks: by a domain that KV must not leave, a pin, a session, an adapter or a
+ * taint. A group of ranks has room for another request if it still has after each rank has lost what the more restricted
+ * requests take of it, but not more than it has: too many requests for one rank take nothing of another. And what any wider
+ * group has under way or queued must still fit. So a place that becomes free is open for all that could use it, and the queue
+ * decides by priority whose it is.
  */
 import type { Clock } from '../../base/index.ts'
 import { bootstrapAddress } from '../../request/index.ts'
+import { GroupLoads } from '../capacity/group-loads.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import { FreshAnswers } from './fresh.ts'
 import type { Moment } from './fresh.ts'
 import { ALL_RANKS, keyOfSlots, rankSetOf } from './rank-set.ts'
@@ -28,21 +35,18 @@ const SPAN_MS = 600
  */
 const DECAY = 0.1
 
-/** Decode ranks that a prefill may continue on. */
-interface Goal {
-  /** Of the decode ranks, as of the requests that are queued for them (`RankSet`). */
-  readonly key: string
-  /** Differs for goals that are judged apart. */
-  readonly id: string
-  readonly slots: readonly number[] | undefined
-  /** Prefill ranks, the prefills of which go there; undefined: all. */
-  readonly from: readonly number[] | undefined
-  /** Equal for prefills whose decode legs have the same restrictions; empty: whatever restricts them. */
-  readonly next: string
-}
-
-const ANYWHERE: Goal = { key: '', id: '', slots: undefined, from: undefined, next: '' }
+const ANYWHERE: RankGroup = { key: '', slots: null }
 const NO_DOMAIN: TransferDomain = { prefill: [], decode: [] }
+
+/** What all groups share until something changes. */
+interface Loads {
+  /** Decode legs that are queued. They wait for ranks that are full: they take none of the places that are free now. */
+  readonly queued: GroupLoads
+  /** Prefills of other frontends that need a place. */
+  readonly others: GroupLoads
+  /** Places of each decode rank that become free while a prompt is computed. */
+  readonly freedEach: number
+}
 
 export class HandOverRoom {
   readonly #prefill: KvRouter
@@ -50,16 +54,17 @@ export class HandOverRoom {
   readonly #clock: Clock
   readonly #domains: TransferDomains
   /** Made once, because a decision asks for each prefill rank. */
-  readonly #goals = new WeakMap<RankSet, WeakMap<TransferDomain, Goal>>()
-  /** By id of the goal: whether there are places. */
+  readonly #groups = new WeakMap<RankSet, WeakMap<TransferDomain, RankGroup>>()
+  /** By key of the group: whether another request of it, or of a narrower one, has room. */
   readonly #answers = new FreshAnswers<boolean>()
+  readonly #loads = new FreshAnswers<Loads>()
   /** Of the present fleet; a queued request is asked for after each change of load. */
   readonly #sets = new WeakMap<
     SelectionQuery,
     { readonly version: number; readonly set: RankSet }
   >()
-  /** Requests of other routers inside all prefill workers. */
-  readonly #others = new FreshAnswers<number>()
+  /** Ranks that take the KV of others, in the order of the pool. */
+  #decodeRanks: { readonly version: number; readonly slots: readonly number[] } | null = null
   #sinceMs = 0
   #endedBefore = 0
   /** Ends of decode requests per millisecond. */
@@ -92,13 +97,27 @@ export class HandOverRoom {
    * hand-over refuse.
    */
   isOpenFor(slot: number, next: SelectionQuery | undefined): boolean {
-    const goal = this.#goalOf(this.#domains.of(slot), next)
-    if (goal === ANYWHERE) return this.#isOpen()
-    return goal.slots?.length === 0 || this.#hasPlaces(goal)
+    const group = this.groupOf(slot, next)
+    if (group.slots === null) return this.#isOpen()
+    if (group.slots.length === 0) return true
+    if (!this.#hasRoom(group)) return false
+    const { queued, others } = this.#current()
+    const { waiting } = this.#prefill.capacity.underWay
+    return [waiting, queued, others].every((loads) =>
+      loads.wider(group).every((wide) => this.#hasRoom(wide)),
+    )
   }
 
-  keyOf(next: SelectionQuery): string {
-    return this.ranksOf(next).key
+  groupOf(slot: number, next: SelectionQuery | undefined): RankGroup {
+    const domain = this.#domains.of(slot)
+    const ranks = next === undefined ? ALL_RANKS : this.ranksOf(next)
+    const groups = this.#groups.get(ranks) ?? new WeakMap<TransferDomain, RankGroup>()
+    this.#groups.set(ranks, groups)
+    const known = groups.get(domain ?? NO_DOMAIN)
+    if (known !== undefined) return known
+    const group = this.#groupIn(domain, ranks)
+    groups.set(domain ?? NO_DOMAIN, group)
+    return group
   }
 
   /** The decode ranks where this leg may run. */
@@ -111,80 +130,103 @@ export class HandOverRoom {
     return set
   }
 
-  #goalOf(domain: TransferDomain | null, next: SelectionQuery | undefined): Goal {
-    const ranks = next === undefined ? ALL_RANKS : this.ranksOf(next)
-    const goals = this.#goals.get(ranks) ?? new WeakMap<TransferDomain, Goal>()
-    this.#goals.set(ranks, goals)
-    const known = goals.get(domain ?? NO_DOMAIN)
-    if (known !== undefined) return known
-    const goal = this.#makeGoal(domain, ranks)
-    goals.set(domain ?? NO_DOMAIN, goal)
-    return goal
+  #groupIn(domain: TransferDomain | null, { slots }: RankSet): RankGroup {
+    if (domain === null) return this.#normal(slots)
+    const { decode } = domain
+    return this.#normal(slots === null ? decode : slots.filter((slot) => decode.includes(slot)))
   }
 
-  #makeGoal(domain: TransferDomain | null, ranks: RankSet): Goal {
-    if (ranks.slots === null) {
-      // Where the domain has all decode ranks, the others have no prefills to continue.
-      if (domain === null || domain.decode.length === this.#decode.slots.length) return ANYWHERE
-      const { decode: slots, prefill: from } = domain
-      const key = keyOfSlots(slots)
-      return { key, id: `${key}>`, slots, from, next: '' }
+  /** All ranks that take the KV of others are one group, however it is named. */
+  #normal(slots: readonly number[] | null): RankGroup {
+    if (slots === null || slots.length === this.#allSlots().length) return ANYWHERE
+    return { key: keyOfSlots(slots), slots }
+  }
+
+  #allSlots(): readonly number[] {
+    const { fleetVersion: version, slots } = this.#decode
+    if (this.#decodeRanks?.version !== version) {
+      const ofMode = slots.filter((slot) => this.#decode.cardAt(slot).mode === 'decode')
+      this.#decodeRanks = { version, slots: ofMode }
     }
-    const slots =
-      domain === null ? ranks.slots : ranks.slots.filter((slot) => domain.decode.includes(slot))
-    const key = domain === null ? ranks.key : keyOfSlots(slots)
-    return { key, id: `${key}>${ranks.key}`, slots, from: undefined, next: ranks.key }
+    return this.#decodeRanks.slots
   }
 
   #isOpen(): boolean {
     const { fullCount, rankCount } = this.#decode.capacity
-    // Most requests need no sum over ranks.
-    const isIdle = this.#prefill.capacity.underWay.count < rankCount - fullCount
-    return rankCount === 0 || isIdle || this.#hasPlaces(ANYWHERE)
+    const ranks = this.#allSlots().length
+    if (ranks === 0) return true
+    // Most requests need no sum over ranks: as many ranks as there are prefills under way have a place, and one more.
+    const isIdle = this.#prefill.capacity.underWay.waiting.count < rankCount - fullCount
+    return (isIdle && ranks === rankCount) || this.#hasRoom(ANYWHERE)
   }
 
-  #hasPlaces(goal: Goal): boolean {
-    return this.#answers.of(goal.id, this.#moment(), () => this.#judge(goal))
+  #hasRoom(group: RankGroup): boolean {
+    return this.#answers.of(group.key, this.#moment(), () => this.#judge(group))
   }
 
   #moment(): Moment {
     return { version: this.version, nowMs: this.#clock.nowMs() }
   }
 
-  #judge({ key, slots, from, next }: Goal): boolean {
-    const [prefill, decode] = [this.#prefill.capacity, this.#decode.capacity]
-    const places = decode.freePlaces(slots)
-    if (places === Infinity) return true
-    const { underWay } = prefill
-    const own =
-      next !== ''
-        ? underWay.countOf(next)
-        : from === undefined
-          ? underWay.count
-          : underWay.countOn(from)
-    const share = slots === undefined ? 1 : slots.length / decode.rankCount
-    // Those of other frontends need places, too.
-    const others = from === undefined ? share * this.#allOthers() : this.#othersOn(from)
-    const all = own + others
-    // Requests that wait for decode wait for ranks that are full: they take none of the places that are free now.
-    const waiting = decode.waitingOutside(slots === undefined ? undefined : key)
-    return all < places + Math.max(this.#freed(own, all, share) - waiting, 0)
+  #judge(group: RankGroup): boolean {
+    const { capacity } = this.#decode
+    const own = this.#prefill.capacity.underWay.waiting
+    const { queued, others, freedEach } = this.#current()
+    const slots = group.slots ?? this.#allSlots()
+    // Mostly nothing restricts any request.
+    const isPlain = !own.hasGroups && !others.hasGroups && !queued.hasGroups
+    let [now, room] = [0, 0]
+    for (const slot of slots) {
+      // What is under way or queued may be older than the fleet.
+      if (!capacity.isInUse(slot)) continue
+      const places = capacity.freePlacesAt(slot)
+      if (places === Infinity) return true
+      const taken = isPlain ? 0 : own.on(slot, group) + others.on(slot, group)
+      const freed = isPlain ? freedEach : Math.max(freedEach - queued.on(slot, group), 0)
+      now += Math.max(places - taken, 0)
+      room += Math.max(places + freed - taken, 0)
+    }
+    // Those of other frontends that may go anywhere come to these ranks by their share.
+    const share = slots.length / Math.max(this.#allSlots().length, 1)
+    const wanted =
+      own.countOf(group) +
+      others.countOf(group) +
+      (group.slots === null ? 0 : share * others.anywhere)
+    return wanted < Math.max(room - queued.countOf(group), now)
   }
 
-  #allOthers(): number {
-    return this.#others.of('', this.#moment(), () => this.#othersOn(this.#prefill.slots))
+  #current(): Loads {
+    return this.#loads.of('', this.#moment(), () => this.#newLoads())
   }
 
-  /** With bootstrap their decode legs have places already, or wait for one. */
-  #othersOn(slots: readonly number[]): number {
-    const later = slots.filter((slot) => bootstrapAddress(this.#prefill.cardAt(slot)) === null)
-    return this.#prefill.capacity.othersInside(later)
+  #newLoads(): Loads {
+    const queued = new GroupLoads()
+    for (const { ranks, requests } of this.#decode.capacity.waitingByGroup())
+      queued.add(this.#normal(ranks.slots), requests)
+    const others = new GroupLoads()
+    const byDomain = new Map<TransferDomain | null, number[]>()
+    for (const slot of this.#prefill.slots) {
+      // With bootstrap their decode legs have places already, or wait for one.
+      if (bootstrapAddress(this.#prefill.cardAt(slot)) !== null) continue
+      const domain = this.#domains.of(slot)
+      const known = byDomain.get(domain)
+      if (known === undefined) byDomain.set(domain, [slot])
+      else known.push(slot)
+    }
+    for (const [domain, slots] of byDomain) {
+      const group = this.#groupIn(domain, ALL_RANKS)
+      if (group.slots?.length !== 0) others.add(group, this.#prefill.capacity.othersInside(slots))
+    }
+    return { queued, others, freedEach: this.#freedEach(others.count) }
   }
 
-  /** Places that become free while a prompt is computed, of those of this router and of others. */
-  #freed(own: number, all: number, share: number): number {
-    const untilMs = this.#prefill.capacity.underWay.meanMs + SLACK_MS
-    return (share * this.#endRate() * untilMs * Math.max(all, 1)) / Math.max(own, 1)
+  /** Places that become free per rank while a prompt is computed, of those of this router and of others. */
+  #freedEach(others: number): number {
+    const { meanMs, waiting } = this.#prefill.capacity.underWay
+    const own = Math.max(waiting.count, 1)
+    const routers = (own + others) / own
+    const untilMs = meanMs + SLACK_MS
+    return (this.#endRate() * untilMs * routers) / Math.max(this.#allSlots().length, 1)
   }
 
   #endRate(): number {

@@ -4,15 +4,13 @@
  */
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+import type { RankGroup } from '../ranks/rank-group.ts'
 import { isPlain } from './request-constraints.ts'
 
-export interface RankSet {
-  /** Equal for the same ranks. Embeddings are apart where the others need a place in the following pool as well. */
-  readonly key: string
+/** The key of embeddings differs where the others need a place in the following pool as well. */
+export interface RankSet extends RankGroup {
   /** Of the ranks of the pool. */
   readonly share: number
-  /** Null: all. */
-  readonly slots: readonly number[] | null
 }
 
 export const ALL_RANKS: RankSet = { key: '', share: 1, slots: null }

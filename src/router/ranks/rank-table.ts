@@ -109,6 +109,10 @@ export class RankTable extends RankColumns {
     return this.#adapters.get(adapter) ?? NOBODY
   }
 
+  isInUse(slot: number): boolean {
+    return this.#rows[slot] !== undefined
+  }
+
   row(slot: number): RankRow {
     const row = this.#rows[slot]
     if (row === undefined) throw new Error(`broken invariant: slot ${slot} is not in use`)

@@ -1,0 +1,102 @@
+/**
+ * How many requests need a place on each group of ranks, and how many of them to expect on each rank: a request of a group
+ * may go to any of its ranks, so each of them gets the same part of it.
+ */
+import type { RankGroup } from '../ranks/rank-group.ts'
+
+interface Load {
+  readonly group: RankGroup
+  readonly ranks: ReadonlySet<number>
+  count: number
+}
+
+const ANYWHERE: RankGroup = { key: '', slots: null }
+
+export class GroupLoads {
+  #count = 0
+  #anywhere = 0
+  /** By key, of groups that are not all ranks. */
+  readonly #groups = new Map<string, Load>()
+  /** Those of more than one rank, which may contain other groups. */
+  readonly #wide = new Map<string, Load>()
+  readonly #byRank = new Map<number, number>()
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** Some may not go to all ranks. */
+  get hasGroups(): boolean {
+    return this.#groups.size > 0
+  }
+
+  /** Those that may go to all ranks. */
+  get anywhere(): number {
+    return this.#anywhere
+  }
+
+  add(group: RankGroup, change: number): void {
+    const { key, slots } = group
+    this.#count += change
+    if (slots === null) {
+      this.#anywhere += change
+      return
+    }
+    const load = this.#groups.get(key) ?? { group, ranks: new Set(slots), count: 0 }
+    load.count += change
+    this.#keep(load)
+    for (const slot of slots) {
+      const expected = (this.#byRank.get(slot) ?? 0) + change / slots.length
+      // What is left of a sum of fractions.
+      if (Math.abs(expected) < ROUNDING) this.#byRank.delete(slot)
+      else this.#byRank.set(slot, expected)
+    }
+  }
+
+  countOf({ key, slots }: RankGroup): number {
+    return slots === null ? this.#anywhere : (this.#groups.get(key)?.count ?? 0)
+  }
+
+  /** Of the groups that may not go to all ranks of `group`: those that take its places for sure. */
+  on(slot: number, group: RankGroup): number {
+    let expected = this.#byRank.get(slot) ?? 0
+    if (group.slots === null || expected === 0) return expected
+    for (const { ranks, count } of this.#around(group)) expected -= count / ranks.size
+    return Math.max(expected, 0)
+  }
+
+  /** The groups of more ranks that contain all of `group`. */
+  wider({ key, slots }: RankGroup): RankGroup[] {
+    if (slots === null) return []
+    const found = this.#anywhere > 0 ? [ANYWHERE] : []
+    for (const [other, { group, ranks }] of this.#wide) {
+      if (other !== key && containsAll(ranks, slots)) found.push(group)
+    }
+    return found
+  }
+
+  *#around({ key, slots }: RankGroup): Generator<Load> {
+    const own = this.#groups.get(key)
+    if (own !== undefined) yield own
+    for (const [other, load] of this.#wide) {
+      if (other !== key && slots !== null && containsAll(load.ranks, slots)) yield load
+    }
+  }
+
+  #keep(load: Load): void {
+    const { key } = load.group
+    if (load.count === 0) {
+      this.#groups.delete(key)
+      this.#wide.delete(key)
+      return
+    }
+    this.#groups.set(key, load)
+    if (load.ranks.size > 1) this.#wide.set(key, load)
+  }
+}
+
+const ROUNDING = 1e-6
+
+function containsAll(ranks: ReadonlySet<number>, slots: readonly number[]): boolean {
+  return slots.every((slot) => ranks.has(slot))
+}
