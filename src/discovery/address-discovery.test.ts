@@ -229,6 +229,23 @@ describe('AddressDiscovery', () => {
     await record.until('back')
     expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
+
+  it('the source of addresses is unavailable - a worker that restarts at a known address is used again', async () => {
+    const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(2))
+    let isAway = false
+    const record = new DiscoveryRecord()
+    const addresses = () => (isAway ? Promise.reject(new Error('503')) : Promise.resolve(at(1, 2)))
+    await discoveryOver(answers, addresses).watch(record)
+    isAway = true
+    await record.until('away')
+    answers.delete(1)
+    answers.set(1, sampleCard(9))
+    await record.until('joined 9')
+    // Nor does one that does not return stay in use for ever.
+    answers.delete(2)
+    await record.until('left 2 expired')
+    expect(record.told).not.toContain('back')
+  })
 })
 
 describe('static: - the contract of every discovery, except that ids are not refused', () => {

@@ -165,12 +165,9 @@ class AddressWatch implements DiscoveryWatch {
     this.#looks += 1
     this.#renewals.look(performance.now())
     const addresses = await this.#addresses()
-    if (addresses === null || this.#closed) return
-    const named = new Map(addresses.map((address) => [nameOf(address), address]))
-    this.#forget([...this.#places.values()].filter(({ name }) => !named.has(name)))
-    for (const [name, address] of named) {
-      if (!this.#places.has(name)) this.#places.set(name, newPlace(name, address))
-    }
+    if (this.#closed) return
+    if (addresses !== null) this.#list(addresses)
+    // The known ones also while nothing lists them: a worker that has restarted where it was is there again.
     for (const place of this.#places.values()) {
       if (place.stop !== null || place.isQueued || place.dueAtLook > this.#looks) continue
       place.isQueued = true
@@ -179,6 +176,15 @@ class AddressWatch implements DiscoveryWatch {
     this.#dial()
   }
 
+  #list(addresses: readonly HostPort[]): void {
+    const named = new Map(addresses.map((address) => [nameOf(address), address]))
+    this.#forget([...this.#places.values()].filter(({ name }) => !named.has(name)))
+    for (const [name, address] of named) {
+      if (!this.#places.has(name)) this.#places.set(name, newPlace(name, address))
+    }
+  }
+
+  /** Null: they are unknown at the moment. */
   async #addresses(): Promise<readonly HostPort[] | null> {
     try {
       const addresses = await this.#options.addresses()
