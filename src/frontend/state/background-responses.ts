@@ -2,7 +2,8 @@
  * Background responses: which of them run in this process, and how any process cancels them.
  *
  * Other frontends with the same store see from a sign of life that is renewed whether a response is still
- * running, and cancel it with a mark.
+ * running, and cancel it with a mark. A sign of life is judged by how long its reader has seen it unchanged, by its own
+ * monotonic clock, because wall clocks differ and jump. So a reader that has just started has to wait first.
  */
 import type { Clock } from '../../base/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -12,11 +13,19 @@ import type { StoredResponses } from './stored-responses.ts'
 const BEAT_MS = 1_000
 /** A process that has not renewed the sign of life for so long is dead. */
 const SILENT_MS = 15_000
+/** The one that was read longest ago is forgotten, and is seen for the first time when it is read again. */
+const SEEN_MAX = 10_000
 
 /** Limit for clients that read the events of a response again. */
 const READERS_MAX = 1_000
 
-type Stored = Pick<StoredResponses, 'note' | 'readNote'>
+type Stored = Pick<StoredResponses, 'keyOf' | 'note' | 'readNote'>
+
+/** A sign of life of another process, and since when it is known. */
+interface Seen {
+  readonly mark: string
+  readonly sinceMs: number
+}
 
 interface Running {
   readonly control: AbortController
@@ -27,6 +36,8 @@ interface Running {
 export class BackgroundResponses {
   readonly #clock: Clock
   readonly #running = new Map<string, Running>()
+  /** In the order in which they were read last. */
+  readonly #seen = new Map<string, Seen>()
   #readers = 0
   /** True: streams of responses that other processes compute have to end. */
   isDraining = false
@@ -79,8 +90,19 @@ export class BackgroundResponses {
   /** True when a process is still computing it. */
   isAlive(id: string, stored: Stored): boolean {
     if (this.#running.has(id)) return true
-    const seenMs = Number(stored.readNote(id, 'alive') ?? 0)
-    return this.#clock.epochMs() - seenMs < SILENT_MS
+    const mark = stored.readNote(id, 'alive')
+    return mark !== undefined && this.#unchangedMs(stored.keyOf(id), mark) < SILENT_MS
+  }
+
+  #unchangedMs(key: string, mark: string): number {
+    const nowMs = this.#clock.nowMs()
+    const known = this.#seen.get(key)
+    const seen = known?.mark === mark ? known : { mark, sinceMs: nowMs }
+    this.#seen.delete(key)
+    this.#seen.set(key, seen)
+    const [oldest] = this.#seen.keys()
+    if (this.#seen.size > SEEN_MAX && oldest !== undefined) this.#seen.delete(oldest)
+    return nowMs - seen.sinceMs
   }
 
   /** Undefined: the response is not computed by this process, or its events are not kept. */

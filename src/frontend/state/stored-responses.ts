@@ -51,7 +51,7 @@ export class StoredResponses {
   /** The output item with this id, which contains the id of its response. Throws `request.not_found`. */
   outputItem(id: string): unknown {
     const name = /^[a-z]+_(.+)_\d+$/.exec(id)?.[1]
-    const key = this.#key(`resp_${name}`)
+    const key = this.keyOf(`resp_${name}`)
     const isKept = name !== undefined && this.#store.get(key) !== undefined
     const output = isKept ? this.response(`resp_${name}`).response['output'] : []
     const found = itemWith(output as readonly unknown[], id)
@@ -59,12 +59,17 @@ export class StoredResponses {
     return found
   }
 
+  /** Differs for two tenants that have responses with the same id. */
+  keyOf(id: string): string {
+    return `${this.#tenant}\u0000${id}`
+  }
+
   keepResponse(id: string, stored: StoredResponse): void {
-    this.#store.set(this.#key(id), asciiJson(stored))
+    this.#store.set(this.keyOf(id), asciiJson(stored))
   }
 
   has(id: string): boolean {
-    return this.#store.get(this.#key(id)) !== undefined
+    return this.#store.get(this.keyOf(id)) !== undefined
   }
 
   /** Stores a JSON text beside a response, for other processes with the same store. */
@@ -90,23 +95,23 @@ export class StoredResponses {
       const text = `a conversation holds at most ${ITEMS_MAX} items`
       throw new BatonError('request.invalid_argument', text, { data: { param: 'items' } })
     }
-    this.#store.set(this.#key(conversation.id), asciiJson(conversation))
+    this.#store.set(this.keyOf(conversation.id), asciiJson(conversation))
   }
 
   /** Items added by others meanwhile are kept; a deleted conversation stays deleted. */
   append(id: string, items: readonly unknown[]): void {
-    if (this.#store.get(this.#key(id)) === undefined) return
+    if (this.#store.get(this.keyOf(id)) === undefined) return
     const conversation = this.conversation(id)
     this.keepConversation({ ...conversation, items: [...conversation.items, ...items] })
   }
 
   /** Throws `request.not_found`. */
   delete(id: string, what: 'response' | 'conversation'): void {
-    if (!this.#store.delete(this.#key(id))) throw notFound(id, what)
+    if (!this.#store.delete(this.keyOf(id))) throw notFound(id, what)
   }
 
   #read(id: string, what: 'response' | 'conversation'): Record<string, unknown> {
-    const json = this.#store.get(this.#key(id))
+    const json = this.#store.get(this.keyOf(id))
     const prefix = what === 'response' ? 'resp_' : 'conv_'
     const value: unknown = json === undefined || !id.startsWith(prefix) ? null : JSON.parse(json)
     if (!isRecord(value)) throw notFound(id, what)
@@ -114,11 +119,7 @@ export class StoredResponses {
   }
 
   #noteKey(id: string, name: string): string {
-    return `${this.#key(id)}\u0000${name}`
-  }
-
-  #key(id: string): string {
-    return `${this.#tenant}\u0000${id}`
+    return `${this.keyOf(id)}\u0000${name}`
   }
 }
 
