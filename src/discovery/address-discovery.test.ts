@@ -230,6 +230,23 @@ describe('AddressDiscovery', () => {
     expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
   })
 
+  it('the reason why the source of addresses is unavailable changes - the new one is reported, once', async () => {
+    const answers = new Answers().set(1, sampleCard(1))
+    let why: string | null = null
+    let looks = 0
+    const record = new DiscoveryRecord()
+    const addresses = () => {
+      looks += 1
+      return why === null ? Promise.resolve(at(1)) : Promise.reject(new Error(why))
+    }
+    await discoveryOver(answers, addresses).watch(record)
+    for (why of ['refused', '403', null, '403']) {
+      const before = looks
+      await until('it was asked twice', () => looks > before + 2)
+    }
+    expect(record.told).toEqual(['joined 1', 'away refused', 'away 403', 'back', 'away 403'])
+  })
+
   it('the source of addresses is unavailable - a worker that restarts at a known address is used again', async () => {
     const answers = new Answers().set(1, sampleCard(1)).set(2, sampleCard(2))
     let isAway = false

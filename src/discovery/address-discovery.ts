@@ -117,7 +117,8 @@ class AddressWatch implements DiscoveryWatch {
   #poll: NodeJS.Timeout | null = null
   #looks = 0
   #marks = 0
-  #isAway = false
+  /** Why the addresses are unavailable; null: they are not. */
+  #away: string | null = null
   #closed = false
 
   constructor(options: AddressDiscoveryOptions, observer: DiscoveryObserver) {
@@ -186,18 +187,21 @@ class AddressWatch implements DiscoveryWatch {
 
   /** Null: they are unknown at the moment. */
   async #addresses(): Promise<readonly HostPort[] | null> {
-    try {
-      const addresses = await this.#options.addresses()
-      if (this.#isAway && !this.#closed) this.#observer.discoveryBack?.()
-      this.#isAway = false
-      return addresses
-    } catch (thrown) {
-      if (!this.#isAway && !this.#closed) {
-        this.#observer.discoveryAway?.(BatonError.from(thrown).message)
-      }
-      this.#isAway = true
+    let why: string | null = null
+    const addresses = await this.#options.addresses().catch((thrown: unknown) => {
+      why = BatonError.from(thrown).message
       return null
-    }
+    })
+    if (!this.#closed) this.#tellAway(why)
+    return addresses
+  }
+
+  /** Reported once per reason in a row: the cause may change while the source is unavailable. */
+  #tellAway(why: string | null): void {
+    if (why === this.#away) return
+    this.#away = why
+    if (why === null) this.#observer.discoveryBack?.()
+    else this.#observer.discoveryAway?.(why)
   }
 
   /**

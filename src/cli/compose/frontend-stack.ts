@@ -233,17 +233,8 @@ export class FrontendStack {
         registry.workerJoined(card)
       },
       left: (workerId, reason) => this.#silent.left(workerId, reason),
-      ...discoveryLog(this.#logger),
+      ...discoveryLog(this.#logger, registry.discovery),
       unanswered: (address, why) => this.#tellUnanswered(address, why),
-      discoveryAway: (why) => {
-        registry.discovery.away(why)
-        this.#logger.warn({ why }, 'discovery is unreachable; known workers stay in use')
-      },
-      discoveryBack: () => {
-        registry.discovery.back()
-        // Logged at the same level as the outage, so that a reader of the first message also sees its end.
-        this.#logger.warn('discovery is reachable again')
-      },
     })
     registry.fleetFound()
     const nats = this.#discovery.peers?.() ?? null
