@@ -34,6 +34,8 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
       fault: ({ message }) => told.push(message),
       away: () => told.push('away'),
       back: () => told.push('back'),
+      lost: () => told.push('lost'),
+      replaced: () => told.push('replaced'),
     })
     ;({ book, close } = { book: opened.book, close: () => opened.close() })
   })
@@ -117,7 +119,8 @@ describe.skipIf(NATS_VERSION === null)('--keys nats://…', () => {
 
   it('no server - one sentence after a timeout', async () => {
     const nobody = parseDiscovery('nats://127.0.0.1:9') as NatsAddress
-    const observer = { fault: () => undefined, away: () => undefined, back: () => undefined }
+    const quiet = () => undefined
+    const observer = { fault: quiet, away: quiet, back: quiet, lost: quiet, replaced: quiet }
     await expect(followKeyBucket(nobody, observer, 300)).rejects.toThrow(
       'NATS is unavailable: 127.0.0.1:9 has not answered for 0.3 s',
     )

@@ -96,6 +96,11 @@ export class NatsServer {
     await exited
   }
 
+  /** While it is dead: the disk of the next start is empty. */
+  forget(): void {
+    rmSync(join(this.#folder, 'jetstream'), { recursive: true, force: true })
+  }
+
   suspend(): void {
     this.#process?.kill('SIGSTOP')
   }

@@ -180,6 +180,9 @@ export class FrontendStack {
     this.#roles = config.autoRoles ? this.#keepRoles() : null
     const { siblings = null } = options
     this.#siblings = siblings
+    this.#keys?.news?.follow((text) =>
+      this.note('keys', text === null ? null : { kind: 'keys', text }),
+    )
     const answers = siblings === null ? null : new SiblingAnswers(this.#frontend, siblings)
     this.#open = (head) => (answers ?? this.#frontend).open(head)
   }

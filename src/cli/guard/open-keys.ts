@@ -13,10 +13,13 @@ import {
   keyFile,
 } from '../../host/index.ts'
 import type { KeyStore } from '../../host/index.ts'
+import { KeyBucketNews } from './key-bucket-news.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 
 export interface OpenKeys {
   readonly book: KeyBook
+  /** Absent: the keys are in no bucket. */
+  readonly news?: KeyBucketNews
   close(): Promise<void>
 }
 
@@ -27,9 +30,8 @@ export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
   const { keys, discovery, logLevel } = config
   if (keys === null) return null
   const logger = createLogger(logLevel)
-  const kept = 'the previous keys stay in use'
   const onFault = ({ message }: BatonError): void =>
-    logger.error({ message }, `the keys could not be reloaded, ${kept}`)
+    logger.error({ message }, 'the keys could not be reloaded, the previous keys stay in use')
   const address = keys.trim() === FLEETS_OWN ? natsOfFleet(discovery) : natsAddress(keys, '--keys')
   if (address === null) {
     const book = KeyBook.open(keys, onFault)
@@ -41,15 +43,18 @@ export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
     }
     return { book, close: async () => book.close() }
   }
+  const news = new KeyBucketNews(logger)
   const open = await followKeyBucket(address, {
     fault: onFault,
-    away: (why) => logger.warn({ why }, `the NATS bucket of the keys is unreachable, ${kept}`),
-    back: () => logger.warn('the NATS bucket of the keys is reachable again'),
+    away: (why) => news.away(why),
+    back: () => news.back(),
+    lost: () => news.lost(),
+    replaced: (missing) => news.replaced(missing),
   })
   const where = describeDiscovery(address)
   if (open.book.size === 0)
     logger.warn({ where }, `there are no keys yet, so every call is refused`)
-  return open
+  return { ...open, news }
 }
 
 /** `place`: the value of `baton keys --file`, a file or an address of NATS. */

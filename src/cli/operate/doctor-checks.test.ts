@@ -126,6 +126,7 @@ describe('baton doctor, the fleet', () => {
     ['silent-worker', 'discovery', 'its way to discovery'],
     ['unanswered-address', 'discovery', 'name the cause'],
     ['certificate-age', 'certificate', 'renew it in the same files'],
+    ['keys', 'keys', 'docs/keys.md'],
     ['upstream-away', 'upstreams', 'keeps trying'],
     ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
     ['worker-away', 'workers', 'keeps starting it'],

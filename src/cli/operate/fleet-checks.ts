@@ -50,6 +50,8 @@ function noteFinding({ kind, text }: FleetNote): Finding {
       return warning('frontend', text, 'remove the cause; its parent process keeps starting it')
     case 'certificate-age':
       return warning('certificate', text, 'renew it in the same files; every process reads its own')
+    case 'keys':
+      return warning('keys', text, 'docs/keys.md says what a lost bucket means, and what to do')
     default:
       return warning('fleet', text, 'the logs of the frontend name the cause')
   }

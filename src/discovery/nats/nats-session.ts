@@ -101,6 +101,14 @@ export class NatsSession {
     return this.#bucket
   }
 
+  /**
+   * When the server made the bucket that is there now: another one of its name was made at another time. Rejects when
+   * there is none, or the server does not answer.
+   */
+  async madeAt(): Promise<string> {
+    return await madeAtOf(this.bucket)
+  }
+
   /** Waits for a server; rejects with `config.invalid` when it refuses this process. Idempotent. */
   open(): Promise<void> {
     this.#opening ??= Promise.race([this.#open(), this.#closing])

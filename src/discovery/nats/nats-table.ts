@@ -3,6 +3,9 @@
  *
  * Owns the known content of the bucket. While the server is unavailable the content stays; afterwards it is read
  * again. A full read from time to time finds changes whose message was lost.
+ *
+ * Somebody who deletes a bucket, or a server that has lost its disk, removes no entry: while the bucket that is made
+ * again is empty, the known content stays. Whoever writes to it decides what it has from then on.
  */
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { QueuedIterator } from '@nats-io/nats-core'
@@ -18,12 +21,24 @@ interface NatsTableOptions {
   /** Called when the server is unavailable; the known content stays. */
   readonly onAway?: (why: string) => void
   readonly onBack?: () => void
+  /** The bucket was deleted, or the server has lost it; the known content stays until somebody writes to the new one. */
+  readonly onLost?: () => void
+  /** The content is that of a new bucket, which lacks this number of the known names. */
+  readonly onReplaced?: (missing: number) => void
   /** How long the start waits for an unavailable server. */
   readonly openMs?: number
   readonly readAgainMs?: number
 }
 
+/** What a bucket has, the revision of each of its entries, and when it was made. */
+interface Content {
+  readonly texts: Map<string, string>
+  readonly known: Map<string, number>
+  readonly madeAt: string
+}
+
 const PING_MS = 2_000
+const ASK_MS = 6_000
 const OPEN_MS = 15_000
 const READ_AGAIN_MS = 30_000
 const FOLLOW_AGAIN_MS = 500
@@ -35,6 +50,9 @@ export class NatsTable {
   readonly #session: NatsSession
   readonly #listeners = new Set<() => void>()
   #texts: ReadonlyMap<string, string> = new Map()
+  /** When the bucket was made whose content is known. */
+  #madeAt: string | null = null
+  #isLost = false
   #following: QueuedIterator<KvWatchEntry> | null = null
   #readAgain: NodeJS.Timeout | null = null
   #release: () => void = () => undefined
@@ -47,7 +65,13 @@ export class NatsTable {
     this.#options = options
     const { address, name } = options
     const bucketOptions = { storage: 'file', maxValueSize: TEXT_BYTES_MAX } as const
-    this.#session = new NatsSession({ address, bucket: name, bucketOptions, pingMs: PING_MS })
+    this.#session = new NatsSession({
+      address,
+      bucket: name,
+      bucketOptions,
+      pingMs: PING_MS,
+      askMs: ASK_MS,
+    })
   }
 
   /**
@@ -168,6 +192,7 @@ export class NatsTable {
 
   /** Subscribes to changes first and reads the content then, so that no change is missed in between. */
   async #follow(generation: number): Promise<void> {
+    const madeAt = await this.#session.madeAt()
     const changes = await this.#bucket.watch({ include: 'updates' })
     if (generation !== this.#generation || this.#closed) {
       changes.stop()
@@ -176,35 +201,47 @@ export class NatsTable {
     this.#following?.stop()
     this.#following = changes
     const entries = await bucketContent(this.#bucket)
+    const isSame = (await this.#session.madeAt()) === madeAt
     if (generation !== this.#generation || this.#closed) return
+    if (!isSame) throw unavailable('the bucket was made again')
     const texts = new Map<string, string>()
     for (const entry of entries) put(texts, entry)
-    this.#set(texts)
-    void this.#followTo(changes, new Map(entries.map(({ key, revision }) => [key, revision])))
+    this.#take(texts, madeAt)
+    const known = new Map(entries.map(({ key, revision }) => [key, revision]))
+    void this.#followTo(changes, { texts, known, madeAt })
   }
 
   /** `known`: older changes are ignored. */
-  async #followTo(
-    changes: QueuedIterator<KvWatchEntry>,
-    known: Map<string, number>,
-  ): Promise<void> {
+  async #followTo(changes: QueuedIterator<KvWatchEntry>, bucket: Content): Promise<void> {
+    const { known, madeAt } = bucket
+    let { texts } = bucket
     try {
       for await (const entry of changes) {
         if (changes !== this.#following || this.#closed) return
         if (entry.revision <= (known.get(entry.key) ?? 0)) continue
         known.set(entry.key, entry.revision)
-        const texts = new Map(this.#texts)
+        texts = new Map(texts)
         put(texts, entry)
-        this.#set(texts)
+        this.#take(texts, madeAt)
       }
     } catch {
       // The connection was lost; the changes are read when it is back.
     }
   }
 
-  #set(texts: ReadonlyMap<string, string>): void {
+  #take(texts: ReadonlyMap<string, string>, madeAt: string): void {
+    const isOther = this.#madeAt !== madeAt && this.#texts.size > 0
+    if (isOther && texts.size === 0) {
+      if (!this.#isLost) this.#options.onLost?.()
+      this.#isLost = true
+      return
+    }
+    const missing = [...this.#texts.keys()].filter((name) => !texts.has(name))
     this.#texts = texts
+    this.#madeAt = madeAt
     for (const listener of this.#listeners) listener()
+    if (isOther || this.#isLost) this.#options.onReplaced?.(missing.length)
+    this.#isLost = false
   }
 }
 

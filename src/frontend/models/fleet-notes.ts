@@ -7,6 +7,7 @@ type FleetNoteKind =
   | 'worker-away'
   | 'frontend-away'
   | 'certificate-age'
+  | 'keys'
 
 export interface FleetNote {
   /** What the advice depends on. */

@@ -36,6 +36,10 @@ interface KeyBucketObserver {
   fault(error: BatonError): void
   away(why: string): void
   back(): void
+  /** The bucket was deleted, or the server has lost it; the known keys stay valid. */
+  lost(): void
+  /** The keys are those of a new bucket, which lacks `missing` of the known ones. */
+  replaced(missing: number): void
 }
 
 /** Follows the keys of the bucket from now on. Rejects like `keyBucket`. */
@@ -49,6 +53,8 @@ export async function followKeyBucket(
     name: NAME,
     onAway: (why) => observer.away(why),
     onBack: () => observer.back(),
+    onLost: () => observer.lost(),
+    onReplaced: (missing) => observer.replaced(missing),
     ...(openMs === undefined ? {} : { openMs }),
   })
   try {
