@@ -152,6 +152,15 @@ describe('http server', () => {
     expect(answer).toMatch(/^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 OK[^]*5 bytes$/)
   })
 
+  it('Expect: 100-continue over HTTP/1.0 - is ignored: the only answer is the last one', async () => {
+    const trial = await serve(async ({ body }) => text(`${body.length} bytes`))
+    const answer = await rawExchange(
+      trial.server.port,
+      'POST / HTTP/1.0\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello',
+    )
+    expect(answer).toMatch(/^HTTP\/1.1 200 OK[^]*5 bytes$/)
+  })
+
   it('whole replies - pipelined requests get theirs in order: ASCII, other text, bytes, empty, HEAD', async () => {
     const bodies: Readonly<Record<string, string | Uint8Array>> = {
       '/ascii': 'plain',

@@ -7,11 +7,12 @@ import { BodyPieces } from './body-pieces.ts'
 
 /**
  * Sends `100 Continue` to a client that waits for it (`Expect`), unless its body is going to be refused. False: the
- * client was not asked for its body.
+ * client was not asked for its body. One of HTTP/1.0 knows no such answer and would take it for the last one (RFC 9110,
+ * 10.1.1).
  */
 export function inviteBody(open: OpenRequest, req: IncomingMessage, res: ServerResponse): boolean {
   const { expect, 'content-length': length = 0 } = req.headers
-  if (expect === undefined) return true
+  if (expect === undefined || req.httpVersion < '1.1') return true
   if (open.reply !== undefined || (open.bodyBytesMax > 0 && Number(length) > open.bodyBytesMax)) {
     return false
   }
