@@ -4,7 +4,8 @@ import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { rawExchange, serve, text, url } from '../../../test/network/http-trial.ts'
+import { rawExchange, serve, streamOf, text, url } from '../../../test/network/http-trial.ts'
+import type { StreamWriter } from '../../frontend/index.ts'
 import { until } from '../../../test/until.ts'
 
 const pem = (name: string): string =>
@@ -64,19 +65,67 @@ describe('requests that are not valid HTTP', () => {
     expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400'])
   })
 
-  it('a broken request after one whose answer is being sent - does not get into that answer', async () => {
-    const trial = await serve(async () => ({
-      status: 200,
-      headers: {},
-      body: { open: (writer) => writer.write('part', false) },
-    }))
-    const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+  it.each([
+    ['garbage', 'hello\r\n\r\n', [200, 200, 400]],
+    ['a broken body', `${chunked}zz\r\n`, [200, 200, 400]],
+    ['a request after the last', 'GET /c HTTP/1.1\r\nHost: x\r\n\r\n', [200, 200], 'close'],
+  ])(
+    '%s behind whole requests that wait for their answers - these come first',
+    async (_, rest, statuses, connection = 'keep-alive') => {
+      const asked: string[] = []
+      const answers: (() => void)[] = []
+      const trial = await serve(async ({ path }) => {
+        asked.push(path)
+        await new Promise<void>((resolve) => answers.push(resolve))
+        return text(path)
+      })
+      const { socket, seen } = open(trial.server.port)
+      const requests = `GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /b HTTP/1.1\r\nHost: x\r\nConnection: ${connection}\r\n\r\n`
+      socket.write(requests + rest)
+      await until('both are asked', () => answers.length === 2)
+      // The client goes on, and the later answer is ready first.
+      socket.write('hello\r\n\r\n')
+      answers[1]?.()
+      answers[0]?.()
+      await until('the connection is closed', () => seen.isClosed)
+      const given = [...seen.answer.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) =>
+        Number(status),
+      )
+      expect(given).toEqual(statuses)
+      expect(seen.answer).toMatch(/\r\n\r\n\/aHTTP[^]*\r\n\r\n\/b/)
+      expect(asked).toEqual(['/a', '/b'])
+    },
+  )
+
+  it('a broken request after one whose answer is being sent - comes after that answer, not into it', async () => {
+    const writers: StreamWriter[] = []
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        writers.push(writer)
+        writer.write('part', false)
+      }),
+    )
     const { socket, seen } = open(trial.server.port)
-    socket.write(request)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
     await until('the first part', () => seen.answer.includes('part'))
     socket.write('hello\r\n\r\n')
+    // The server has read it when it has answered somebody who came later.
+    await rawExchange(trial.server.port, 'hello\r\n\r\n')
+    writers[0]?.write('last', false)
+    writers[0]?.end()
     await until('the connection is closed', () => seen.isClosed)
-    expect(seen.answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200'])
+    expect(seen.answer).toMatch(
+      /^HTTP\/1\.1 200 [^]*part[^]*last[^]*HTTP\/1\.1 400 [^]*request\.invalid_argument$/,
+    )
+  })
+
+  it('a client that goes away while its whole request is answered, after a broken one - ends that request', async () => {
+    const trial = await serve(async () => await new Promise(() => {}))
+    const { socket } = open(trial.server.port)
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n')
+    await until('it is asked', () => trial.server.requestsActive === 1)
+    socket.destroy()
+    await until('the request has ended', () => trial.server.requestsActive === 0)
   })
 })
 

@@ -23,16 +23,28 @@ export function answerBrokenRequests(
   server: Server | Http2SecureServer,
   refuse: (error: BatonError) => HttpReply,
 ): void {
+  const broken = new WeakSet<Socket>()
   server.on('clientError', (thrown: NodeJS.ErrnoException, socket: Socket) => {
-    // The client continues to send after the answer.
-    if (socket.writableEnded) return
-    if (!socket.writable || hasAnswerOf(socket)) {
-      socket.destroy()
-      return
-    }
+    if (!socket.writable && !socket.writableEnded) socket.destroy()
+    // The client continues to send.
+    if (!socket.writable || broken.has(socket)) return
+    broken.add(socket)
     const { status, error } = answerTo(thrown)
-    endWith(socket, textOf(status, refuse(error)))
+    endInTurn(socket, textOf(status, refuse(error)))
   })
+}
+
+/** The answers to the whole requests of a pipeline come first: the client takes what comes in their place for theirs. */
+function endInTurn(socket: Socket, text: string): void {
+  const current = messageOn(socket)
+  if (current?.req.complete === true) {
+    current.once('close', () => endInTurn(socket, text))
+  } else if (current?.headersSent === true) {
+    // A part of the answer to the broken request was sent; this one would be taken for its continuation.
+    socket.destroy()
+  } else if (socket.writable) {
+    endWith(socket, text)
+  }
 }
 
 /** Node gives the connection away with a CONNECT, which asks a proxy for a tunnel. Over HTTP/2 it is a request. */
@@ -91,11 +103,6 @@ function textOf(status: number, { headers, body }: HttpReply): string {
     connection: 'close',
   }).map(([name, value]) => `${name}: ${value}\r\n`)
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${text}`
-}
-
-/** A part of an answer to an earlier request was sent; the client would take this one for its continuation. */
-function hasAnswerOf(socket: Socket): boolean {
-  return messageOn(socket)?.headersSent === true
 }
 
 /** The answer that the connection waits for or sends; null: none. */
