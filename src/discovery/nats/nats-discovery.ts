@@ -76,6 +76,8 @@ export class NatsDiscovery implements Discovery {
       // In memory, because the bucket contains nothing that the workers do not know themselves. A card that is not
       // renewed is deleted, and watchers are not told about that deletion.
       bucketOptions: { storage: 'memory', ttl: this.#lease.ttlMs * BUCKET_TTLS },
+      // One renewal may fail.
+      keepMs: 2 * this.#lease.renewMs * BEATS_PER_CARD,
       pingMs: this.#lease.renewMs,
       askMs: this.#lease.ttlMs,
     })

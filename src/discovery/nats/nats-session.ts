@@ -14,6 +14,7 @@
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { BatonError, messageOf } from '../../base/index.ts'
+import { checkBucket } from './bucket-check.ts'
 import { connectOptions, RETRY_MS } from './connect-options.ts'
 import type { NatsAddress } from './nats-address.ts'
 import { serverRefusal } from './server-refusal.ts'
@@ -35,6 +36,8 @@ interface NatsSessionOptions {
   readonly bucket: string
   /** Used when the bucket is created. */
   readonly bucketOptions: Partial<KvOptions>
+  /** How long an entry must stay that is not written again, also in a bucket that somebody else has made. */
+  readonly keepMs: number
   readonly pingMs: number
   /** How often it asks whether its bucket is still there. Absent: never. */
   readonly askMs?: number
@@ -163,7 +166,7 @@ export class NatsSession {
     }
     if (bucket !== this.#bucket || !this.isUp) return
     this.#away(why)
-    await this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
+    await this.#prepareAgain()
   }
 
   async close(): Promise<void> {
@@ -226,7 +229,7 @@ export class NatsSession {
       } else if (status.type === 'reconnect') {
         this.#isConnected = true
         for (const user of this.#users.keys()) user.connected?.()
-        this.#prepare().catch((thrown: unknown) => this.#away(messageOf(thrown)))
+        void this.#prepareAgain()
       }
     }
   }
@@ -249,13 +252,14 @@ export class NatsSession {
    * ready at once. Rejects with `config.invalid` if there is something else in its place.
    */
   async #prepare(): Promise<void> {
-    const { bucketOptions } = this.#options
+    const { bucketOptions, keepMs } = this.#options
     const bucket = this.#bucketName
     const { Kvm } = await loadLibrary(() => import('@nats-io/kv'))
     while (!this.#closed && this.#connection !== null) {
       try {
         const options = { history: 1, timeout: REQUEST_MS, ...bucketOptions }
         const made = await makeBucket(new Kvm(this.#connection), this.#connection, bucket, options)
+        await checkBucket(made, keepMs)
         const madeAt = await madeAtOf(made)
         if (this.#closed) return
         this.#bucket = made
@@ -270,6 +274,18 @@ export class NatsSession {
       } catch (thrown) {
         if (thrown instanceof BatonError) throw thrown
         this.#away(`no bucket ${bucket}: ${messageOf(thrown)}`)
+        await pause(RETRY_MS)
+      }
+    }
+  }
+
+  /** A bucket that is unfit now may be mended while this process runs. */
+  async #prepareAgain(): Promise<void> {
+    while (!this.#closed) {
+      try {
+        return await this.#prepare()
+      } catch (thrown) {
+        this.#away(messageOf(thrown))
         await pause(RETRY_MS)
       }
     }
@@ -309,13 +325,12 @@ async function makeBucket(
   options: Partial<KvOptions>,
 ): Promise<KV> {
   if (connection.info?.cluster === undefined) {
-    return await checked(await kvm.create(bucket, options))
+    return await kvm.create(bucket, options)
   }
   // A cluster with fewer servers, or one that is incomplete, cannot have that many replicas.
   const made = await kvm
     .create(bucket, { ...options, replicas: REPLICAS })
     .catch(() => kvm.create(bucket, options))
-    .then(checked)
   const { replicas, streamInfo } = await made.status()
   if (replicas >= REPLICAS) return made
   const config = JSON.stringify({ ...streamInfo.config, num_replicas: REPLICAS })
@@ -333,15 +348,6 @@ async function madeAtOf(bucket: KV): Promise<string> {
 
 function isMissing(thrown: unknown): boolean {
   return thrown instanceof Error && thrown.name === 'StreamNotFoundError'
-}
-
-/** Another stream may have the name of the bucket; it would accept no card. */
-async function checked(made: KV): Promise<KV> {
-  const { bucket, streamInfo } = await made.status()
-  const { name, subjects, mirror } = streamInfo.config
-  if (mirror !== undefined || subjects.includes(`$KV.${bucket}.>`)) return made
-  const text = `NATS has a stream ${name} that is not a bucket of Baton: remove it, or choose another prefix`
-  throw new BatonError('config.invalid', text)
 }
 
 export function unavailable(why: string, cause?: unknown): BatonError {

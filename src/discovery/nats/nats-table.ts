@@ -69,6 +69,7 @@ export class NatsTable {
       address,
       bucket: name,
       bucketOptions,
+      keepMs: Infinity,
       pingMs: PING_MS,
       askMs: ASK_MS,
     })
