@@ -26,7 +26,8 @@ export class KubernetesServer {
   /** While true, requests are accepted and not answered. */
   isSilent = false
   readonly #pods = new Map<string, Record<string, unknown>>()
-  readonly #watches = new Map<ServerResponse, string>()
+  /** With the version from which each has started. */
+  readonly #watches = new Map<ServerResponse, number>()
   #events: PodEvent[] = []
   #version = 1
   #oldest = 0
@@ -109,6 +110,14 @@ export class KubernetesServer {
     this.#oldest = this.#version
   }
 
+  /** The cluster is restored from an old backup without pods: a watch from its future is accepted and silent. */
+  restore(): void {
+    this.#pods.clear()
+    this.#events = []
+    this.#version = 1
+    this.#oldest = 0
+  }
+
   /** Breaks the connections of open watches in the middle of the response. */
   disconnect(): void {
     for (const answer of this.#watches.keys()) answer.socket?.destroy()
@@ -137,7 +146,9 @@ export class KubernetesServer {
   }
 
   #write(event: object): void {
-    for (const answer of this.#watches.keys()) answer.write(`${JSON.stringify(event)}\n`)
+    for (const [answer, from] of this.#watches) {
+      if (this.#version > from) answer.write(`${JSON.stringify(event)}\n`)
+    }
   }
 
   #onRequest(ask: IncomingMessage, answer: ServerResponse): void {
@@ -166,10 +177,10 @@ export class KubernetesServer {
     answer.flushHeaders()
     for (const { version, type, object } of this.#events)
       if (version > from) answer.write(`${JSON.stringify({ type, object })}\n`)
-    this.#watches.set(answer, ask.url ?? '')
+    this.#watches.set(answer, from)
     const late = setTimeout(
       () => {
-        if (this.#watches.has(answer)) answer.end()
+        if (this.#watches.delete(answer)) answer.end()
       },
       Number(query.get('timeoutSeconds')) * 1_000,
     )

@@ -228,6 +228,24 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
     expect(lists(api)).toBe(1)
   })
 
+  it('a cluster restored from a backup whose API accepts a watch from its future and is silent - is listed after ten silent watches', async () => {
+    const { api, pods } = await startApi({ watchSeconds: 0.05 })
+    for (const [index, name] of ['a', 'b', 'c', 'd'].entries()) api.put(name, index + 1)
+    await known(pods, 1, 2, 3, 4)
+    await until('it watches', () => api.watchCount === 1)
+    api.restore()
+    api.put('e', 5)
+    await known(pods, 5)
+    expect(lists(api)).toBe(2)
+    // A watch that brings something is not silent.
+    const asked = api.asked.length
+    await until('twelve more watches', () => {
+      api.bookmark()
+      return api.asked.length > asked + 12
+    })
+    expect(lists(api)).toBe(2)
+  })
+
   it('an API that hangs while a watch is open - is unavailable until it answers, and the changes follow', async () => {
     const { api, pods } = await startApi({ listMs: 500, watchSeconds: 1 })
     api.put('a', 1)

@@ -2,7 +2,7 @@
  * Keeps the addresses of the pods that a selector matches up to date with one watch, instead of polling.
  *
  * list ──▶ watch from its version ──▶ (ends) watch from the last version seen …
- * ▲                │ 410: the version is too old
+ * ▲                │ 410: the version is too old; or many watches were silent
  * └────────────────┘
  *
  * A lost connection or a refusal is retried with growing pauses. Until the API answers, `addresses` rejects and the
@@ -21,6 +21,11 @@ const LIST_MS = 5_000
  * silent, so only a missing end shows that the API, or a load balancer before it, hangs. Another watch costs no list.
  */
 const WATCH_SECONDS = 30
+/**
+ * So many watches in a row without a word are followed by a list: the API accepts a watch from a version that a cluster
+ * restored from a backup has not reached yet, and then says nothing of the changes before that.
+ */
+const SILENT_WATCHES_MAX = 10
 const PAUSE_MS = { least: 200, most: 5_000 }
 const GONE = 410
 
@@ -34,6 +39,7 @@ export class PodWatch {
   readonly #listMs: number
   readonly #watchSeconds: number
   #version = ''
+  #silentWatches = 0
 
   constructor(options: KubernetesOptions) {
     this.#api = new KubernetesApi(options)
@@ -101,6 +107,7 @@ export class PodWatch {
     this.#pods.clear()
     for (const pod of items as unknown[]) this.#take(pod)
     this.#version = versionOf(list)
+    this.#silentWatches = 0
   }
 
   /** Resolves when the watch has ended in order, or its version is too old. */
@@ -109,7 +116,11 @@ export class PodWatch {
     const path = await this.#path(
       `watch=true&allowWatchBookmarks=true&timeoutSeconds=${this.#watchSeconds}&resourceVersion=${version}`,
     )
-    const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
+    let isSilent = true
+    const onLine = (line: string): void => {
+      isSilent = false
+      this.#onEvent(JSON.parse(line) as unknown)
+    }
     const { signal } = this.#ending
     const headMs = this.#listMs
     const silenceMs = this.#watchSeconds * 1_000 + headMs
@@ -122,6 +133,8 @@ export class PodWatch {
     // The version is too old, or was not reached yet by a cluster restored from a backup; a new list is needed.
     if (status !== 200) this.#version = ''
     if (status !== 200 && status !== GONE) throw refusal(status)
+    this.#silentWatches = isSilent ? this.#silentWatches + 1 : 0
+    if (this.#silentWatches >= SILENT_WATCHES_MAX) this.#version = ''
     // Pause, because a server may end every watch at once.
     await pause(PAUSE_MS.least)
   }
