@@ -99,7 +99,7 @@ export function resumeStream(
   { id, startingAfter, signal }: { id: string; startingAfter: number; signal: CancelSignal },
 ): HttpReply {
   const next = startingAfter + 1
-  const events = deps.background.eventsOf(id) ?? eventsOfOthers(deps.background, stored, id)
+  const events = deps.background.eventsOf(id, stored) ?? eventsOfOthers(deps.background, stored, id)
   if (events.from(next) === undefined) {
     const text = 'the oldest events are no longer stored: read the response without `stream`'
     throw invalidField('starting_after', text)

@@ -2,8 +2,9 @@
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../../../test/router/manual-clock.ts'
 import { until } from '../../../test/until.ts'
-import { OPEN_CALLER } from '../access/caller.ts'
+import { callerOf, OPEN_CALLER } from '../access/caller.ts'
 import { BackgroundResponses } from './background-responses.ts'
+import { EventLog } from './event-log.ts'
 import { MemoryStateStore } from './state-store.ts'
 import { StoredResponses } from './stored-responses.ts'
 
@@ -26,7 +27,7 @@ function scene() {
   let end: () => void = () => undefined
   const work = () => new Promise<void>((resolve) => (end = resolve))
   owner.begin(ID, stored, work, () => undefined)
-  return { clock, stored, owner, end: () => end() }
+  return { clock, store, stored, owner, end: () => end() }
 }
 
 describe('BackgroundResponses', () => {
@@ -63,5 +64,30 @@ describe('BackgroundResponses', () => {
     expect(reader.isAlive(ID, stored)).toBe(false)
     // One that has just started has seen nothing yet.
     expect(new BackgroundResponses(clock).isAlive(ID, stored)).toBe(true)
+  })
+
+  it('two tenants with one id of a response - see, cancel and end only their own', async () => {
+    const { store, stored, owner } = scene()
+    const others = new StoredResponses(store, callerOf({ id: 'k', tenant: 'other' }))
+    expect(owner.isAlive(ID, others)).toBe(false)
+    const events = new EventLog(stored, 'resp_b')
+    const cancelled: string[] = []
+    const begin = (whose: StoredResponses, name: string, log?: EventLog): void => {
+      const work = (signal: AbortSignal) =>
+        new Promise<void>((resolve) => {
+          signal.addEventListener('abort', () => {
+            cancelled.push(name)
+            resolve()
+          })
+        })
+      owner.begin('resp_b', whose, work, () => undefined, log)
+    }
+    begin(stored, 'mine', events)
+    begin(others, 'other')
+    expect(owner.eventsOf('resp_b', others)).toBeUndefined()
+    owner.cancel('resp_b', others)
+    await until('it has ended', () => owner.size === 2)
+    expect(cancelled).toEqual(['other'])
+    expect(owner.eventsOf('resp_b', stored)).toBe(events)
   })
 })

@@ -35,6 +35,7 @@ interface Running {
 
 export class BackgroundResponses {
   readonly #clock: Clock
+  /** By tenant and id, because clients may choose ids. */
   readonly #running = new Map<string, Running>()
   /** In the order in which they were read last. */
   readonly #seen = new Map<string, Seen>()
@@ -62,7 +63,8 @@ export class BackgroundResponses {
     events?: EventLog,
   ): void {
     const control = new AbortController()
-    this.#running.set(id, { control, events })
+    const key = stored.keyOf(id)
+    this.#running.set(key, { control, events })
     let isOver = false
     const beat = (): void => {
       if (isOver) return
@@ -76,7 +78,7 @@ export class BackgroundResponses {
       .catch((thrown: unknown) => fail(BatonError.from(thrown), control.signal.aborted))
       .finally(() => {
         isOver = true
-        this.#running.delete(id)
+        this.#running.delete(key)
         events?.end()
       })
   }
@@ -84,14 +86,15 @@ export class BackgroundResponses {
   /** Ends the response soon, in this process or another one. */
   cancel(id: string, stored: Stored): void {
     stored.note(id, 'cancel', '1')
-    this.#running.get(id)?.control.abort()
+    this.#running.get(stored.keyOf(id))?.control.abort()
   }
 
   /** True when a process is still computing it. */
   isAlive(id: string, stored: Stored): boolean {
-    if (this.#running.has(id)) return true
+    const key = stored.keyOf(id)
+    if (this.#running.has(key)) return true
     const mark = stored.readNote(id, 'alive')
-    return mark !== undefined && this.#unchangedMs(stored.keyOf(id), mark) < SILENT_MS
+    return mark !== undefined && this.#unchangedMs(key, mark) < SILENT_MS
   }
 
   #unchangedMs(key: string, mark: string): number {
@@ -106,8 +109,8 @@ export class BackgroundResponses {
   }
 
   /** Undefined: the response is not computed by this process, or its events are not kept. */
-  eventsOf(id: string): EventLog | undefined {
-    return this.#running.get(id)?.events
+  eventsOf(id: string, stored: Stored): EventLog | undefined {
+    return this.#running.get(stored.keyOf(id))?.events
   }
 
   /** Counts a reader; the returned function ends it. Throws `capacity.exhausted`. */
