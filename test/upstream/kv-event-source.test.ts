@@ -11,6 +11,7 @@ import type { KvEventSourceOptions } from '../../src/upstream/events/kv-event-so
 import { endpointAt, loadZmqClient } from '../../src/upstream/events/zmq-client.ts'
 import { until } from '../until.ts'
 import { block, stored } from './kv-event-payloads.ts'
+import { KvPublisher } from './kv-publisher.ts'
 
 const packr = new Packr({ useRecords: false })
 
@@ -210,5 +211,72 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
     expect(namesOf(told)[4]).toBe('cleared')
     expect(known()).toEqual([1, 2, 3])
     expect(source.counters.restarts).toBeGreaterThan(0)
+  })
+
+  describe('with batches that are lost or come twice', () => {
+    const payload = (n: number): Uint8Array =>
+      packr.pack([n, [stored([n + 1], n === 0 ? null : n, block(n))], 0])
+
+    /** A reader that has read the batches before `next`, and is subscribed. */
+    async function subscribed(): Promise<{
+      made: KvPublisher
+      told: KvEvent[]
+      source: KvEventSource
+      next: number
+    }> {
+      const made = await KvPublisher.listen(zmq as unknown as ZmqModule)
+      open.push(made)
+      made.keep(payload(0))
+      const { told, source } = reader(made.events, made.replay)
+      await until('the past is read', () => told.length === 1)
+      const { replays } = source.counters
+      let next = 1
+      await until('a live batch is read', async () => {
+        await made.send(made.keep(payload(next++)))
+        return source.counters.replays === replays && told.length > 1
+      })
+      await until('all live batches are read', () => told.length === next)
+      return { made, told, source, next }
+    }
+    const upTo = (count: number): number[] => Array.from({ length: count }, (_, n) => n + 1)
+
+    it('one before and one while a replay runs - both are replayed, nothing is cleared', async () => {
+      const { made, told, source, next } = await subscribed()
+      made.holdReplays()
+      const lostOneThenOne = async (from: number): Promise<void> => {
+        made.keep(payload(from))
+        await made.send(made.keep(payload(from + 1)))
+      }
+      await lostOneThenOne(next)
+      await until('a replay runs', () => made.replaysHeld === 1)
+      await lostOneThenOne(next + 2)
+      made.releaseReplays()
+      await until('all are read', () => told.length >= next + 4)
+      expect(namesOf(told)).toEqual(upTo(next + 4))
+      expect(source.counters).toMatchObject({ losses: 0, restarts: 0 })
+    })
+
+    it('a batch that is read after the replay that contained it, and one that comes twice - are dropped', async () => {
+      const { made, told, source, next } = await subscribed()
+      const late = made.keep(payload(next))
+      await made.send(made.keep(payload(next + 1)))
+      await until('it is replayed', () => told.length === next + 2)
+      await made.send(late)
+      await made.send(late)
+      await made.send(made.keep(payload(next + 2)))
+      await until('the next is read', () => namesOf(told).at(-1) === next + 3)
+      expect(namesOf(told)).toEqual(upTo(next + 3))
+      expect(source.counters).toMatchObject({ losses: 0, restarts: 0 })
+    })
+
+    it('numbers that begin again - the blocks of the publisher before are cleared', async () => {
+      const { made, told, source, next } = await subscribed()
+      made.restart()
+      made.keep(packr.pack([next, [stored([901], null, block(7))], 0]))
+      await made.send(made.keep(packr.pack([next + 1, [stored([902], 901, block(8))], 0])))
+      await until('the new ones are read', () => told.length === next + 3)
+      expect(namesOf(told).slice(next)).toEqual(['cleared', 901, 902])
+      expect(source.counters).toMatchObject({ losses: 0, restarts: 1 })
+    })
   })
 })

@@ -2,17 +2,18 @@
  * The KV events of one rank of a foreign engine over ZeroMQ: subscribes, replays from the first available batch on,
  * and recovers from gaps and restarts.
  *
- * Owns: the two sockets and the state of the stream. Batches that arrive during a replay wait, up to a limit. A gap
- * that cannot be replayed clears the rank, so that the router never uses an index with missing events.
+ * Owns: the two sockets, and when a replay is requested. The order of the batches is decided by `EventSequence`.
  */
 import { Unpackr } from 'msgpackr'
 import { BatonError } from '../../base/index.ts'
 import type { KvEvent } from '../../kv/index.ts'
+import type { NumberedBatch } from './content-marks.ts'
 import { EventSequence } from './event-sequence.ts'
+import type { ReplayEnd } from './event-sequence.ts'
 import { readForeignBatch } from './kv-event-batch.ts'
 import { KvEventTranslator } from './kv-event-translator.ts'
 import type { TranslatorCounters } from './kv-event-translator.ts'
-import type { ZmqClientModule, ZmqSubscriber } from './zmq-client.ts'
+import type { ZmqClientModule, ZmqDealer, ZmqSubscriber } from './zmq-client.ts'
 
 export interface KvEventSourceOptions {
   readonly zmq: ZmqClientModule
@@ -38,31 +39,27 @@ export interface KvEventSourceCounters extends TranslatorCounters {
   readonly losses: number
 }
 
-interface WaitingBatch {
-  readonly sequence: number
-  readonly payload: Uint8Array
-}
-
 const REPLAY_IDLE_MS = 5000
 const REPLAY_PAUSE_MS = 1000
-const WAITING_MAX = 10_000
 const LAST = 0xffffffffffffffffn
 
 export class KvEventSource {
   readonly #options: KvEventSourceOptions
   readonly #unpackr = new Unpackr({ useRecords: false, int64AsType: 'bigint', mapsAsObjects: true })
-  readonly #sequence = new EventSequence()
-  readonly #waiting: WaitingBatch[] = []
+  readonly #sequence = new EventSequence({
+    apply: (batch) => this.#apply(batch),
+    clear: () => this.#clear(),
+  })
   readonly #translator: KvEventTranslator
   #subscriber: ZmqSubscriber | null = null
+  #dealer: ZmqDealer | null = null
+  /** Increases with each lost connection, whose replay is no longer used. */
+  #life = 0
   #isReplaying = false
   #isClosed = false
   #hasApplied = false
   #batches = 0
-  #gaps = 0
-  #restarts = 0
   #replays = 0
-  #losses = 0
 
   constructor(options: KvEventSourceOptions) {
     this.#options = options
@@ -72,11 +69,9 @@ export class KvEventSource {
   get counters(): KvEventSourceCounters {
     return {
       ...this.#translator.counters,
+      ...this.#sequence.counters,
       batches: this.#batches,
-      gaps: this.#gaps,
-      restarts: this.#restarts,
       replays: this.#replays,
-      losses: this.#losses,
     }
   }
 
@@ -88,7 +83,10 @@ export class KvEventSource {
       ipv6: isIpv6(endpoint),
     })
     this.#subscriber = subscriber
-    subscriber.events.on('connect', () => void this.#replay())
+    subscriber.events.on('connect', () => {
+      this.#sequence.connected()
+      void this.#replay()
+    })
     subscriber.events.on('disconnect', () => this.#disconnected())
     subscriber.connect(endpoint)
     subscriber.subscribe(topic)
@@ -98,7 +96,7 @@ export class KvEventSource {
   close(): void {
     this.#isClosed = true
     this.#subscriber?.close()
-    this.#waiting.length = 0
+    this.#dealer?.close()
   }
 
   async #listen(subscriber: ZmqSubscriber): Promise<void> {
@@ -106,48 +104,23 @@ export class KvEventSource {
       for await (const frames of subscriber) {
         const batch = batchOf(frames)
         if (batch === null) continue
-        if (this.#isReplaying) this.#hold(batch)
-        else this.#arrived(batch)
+        this.#sequence.live(batch)
+        if (this.#sequence.isAsking) void this.#replay()
       }
     } catch (error) {
       if (!this.#isClosed) this.#options.onFault(error)
     }
   }
 
-  /** After a reconnect the publisher may be another process whose new numbers happen to match. */
   #disconnected(): void {
     if (this.#isClosed) return
-    this.#restarts += 1
-    this.#waiting.length = 0
-    this.#clear()
+    this.#life += 1
+    this.#sequence.disconnected()
+    // The replay that runs is of the publisher before.
+    this.#dealer?.close()
   }
 
-  #hold(batch: WaitingBatch): void {
-    // Otherwise there is a gap after the waiting ones, which another replay fills.
-    if (this.#waiting.length < WAITING_MAX) this.#waiting.push(batch)
-  }
-
-  #arrived(batch: WaitingBatch): void {
-    switch (this.#sequence.arrives(batch.sequence, false)) {
-      case 'apply':
-        this.#apply(batch)
-        return
-      case 'gap':
-        this.#gaps += 1
-        break
-      case 'restart':
-        this.#restarts += 1
-        this.#clear()
-        break
-      case 'old':
-        return
-    }
-    this.#hold(batch)
-    void this.#replay()
-  }
-
-  #apply({ sequence, payload }: WaitingBatch): void {
-    this.#sequence.applied(sequence)
+  #apply({ payload }: NumberedBatch): void {
     this.#batches += 1
     let decoded: unknown
     try {
@@ -166,90 +139,76 @@ export class KvEventSource {
 
   /** Tells the router that its blocks of this rank are no longer valid. */
   #clear(): void {
-    this.#sequence.restart()
     this.#translator.restart()
     if (this.#hasApplied) this.#options.onEvents(this.#options.dpRank, [{ kind: 'cleared' }])
     this.#hasApplied = false
   }
 
+  /** Requests replays until none is needed. */
   async #replay(): Promise<void> {
     if (this.#isReplaying) return
     this.#isReplaying = true
-    try {
-      const { replayEndpoint } = this.#options
-      if (replayEndpoint !== null) await this.#readReplay(replayEndpoint)
-    } catch (error) {
-      if (!this.#isClosed) this.#options.onFault(error)
-      await pause(this.#options.replayPauseMs ?? REPLAY_PAUSE_MS)
-    } finally {
-      this.#isReplaying = false
+    while (this.#sequence.isAsking && !this.#isClosed) {
+      const life = this.#life
+      const end = await this.#readReplay(life)
+      if (end === 'failed' && life === this.#life)
+        await pause(this.#options.replayPauseMs ?? REPLAY_PAUSE_MS)
+      if (life === this.#life && !this.#isClosed) this.#sequence.replayEnded(end)
     }
-    if (!this.#isClosed) this.#catchUp()
+    this.#isReplaying = false
   }
 
-  /**
-   * Applies the batches that arrived meanwhile. If some are still missing, the rank starts again with what there is.
-   */
-  #catchUp(): void {
-    for (const batch of this.#waiting.splice(0)) {
-      const arrival = this.#sequence.arrives(batch.sequence, true)
-      if (arrival === 'old') continue
-      if (arrival === 'gap') {
-        this.#losses += 1
-        this.#clear()
-      }
-      this.#apply(batch)
-    }
-  }
-
-  async #readReplay(endpoint: string): Promise<void> {
-    const { zmq, replayIdleMs = REPLAY_IDLE_MS } = this.#options
+  async #readReplay(life: number): Promise<ReplayEnd> {
+    const { zmq, replayEndpoint, replayIdleMs = REPLAY_IDLE_MS } = this.#options
+    const first = this.#sequence.ask()
+    if (replayEndpoint === null) return 'none'
     const dealer = new zmq.Dealer({
       linger: 0,
-      ipv6: isIpv6(endpoint),
+      ipv6: isIpv6(replayEndpoint),
+      // A full queue would make the publisher leave out batches.
+      receiveHighWaterMark: 0,
       receiveTimeout: replayIdleMs,
       sendTimeout: replayIdleMs,
     })
+    this.#dealer = dealer
     this.#replays += 1
     try {
-      dealer.connect(endpoint)
+      dealer.connect(replayEndpoint)
       const from = Buffer.alloc(8)
-      from.writeBigUInt64BE(BigInt(this.#sequence.wanted))
+      from.writeBigUInt64BE(BigInt(first))
       await dealer.send([Buffer.alloc(0), from])
       for (;;) {
         const frames = await dealer.receive()
-        if (this.#isClosed) return
-        // With or without a topic, depending on the version.
-        const payload = frames.at(-1)
-        const number = frames.at(-2)
-        if (payload === undefined || number?.length !== 8) continue
-        const sequence = Buffer.from(number).readBigUInt64BE()
-        if (sequence === LAST && payload.length === 0) return
-        this.#replayed({ sequence: Number(sequence), payload })
+        if (this.#isClosed || life !== this.#life) return 'failed'
+        if (isEnd(frames)) return 'whole'
+        const batch = batchOf(frames)
+        if (batch !== null) this.#sequence.replayed(batch)
       }
     } catch (cause) {
-      throw new BatonError('backend.response_timeout', 'KV events could not be replayed', { cause })
+      if (!this.#isClosed && life === this.#life) {
+        const text = 'KV events could not be replayed'
+        this.#options.onFault(new BatonError('backend.response_timeout', text, { cause }))
+      }
+      return 'failed'
     } finally {
       dealer.close()
     }
   }
-
-  #replayed(batch: WaitingBatch): void {
-    const arrival = this.#sequence.arrives(batch.sequence, true)
-    if (arrival === 'old') return
-    if (arrival === 'gap' && this.#hasApplied) {
-      this.#losses += 1
-      this.#clear()
-    }
-    this.#apply(batch)
-  }
 }
 
-function batchOf(frames: readonly Uint8Array[]): WaitingBatch | null {
+/** With or without a topic, depending on the version. Null: it is no batch. */
+function batchOf(frames: readonly Uint8Array[]): NumberedBatch | null {
   const payload = frames.at(-1)
   const number = frames.at(-2)
   if (payload === undefined || number?.length !== 8) return null
   return { sequence: Number(Buffer.from(number).readBigUInt64BE()), payload }
+}
+
+/** A replay ends with a number that no batch has. */
+function isEnd(frames: readonly Uint8Array[]): boolean {
+  const number = frames.at(-2)
+  if (frames.at(-1)?.length !== 0 || number?.length !== 8) return false
+  return Buffer.from(number).readBigUInt64BE() === LAST
 }
 
 /**

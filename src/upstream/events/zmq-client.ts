@@ -11,7 +11,7 @@ export interface ZmqSubscriber extends AsyncIterable<readonly Uint8Array[]> {
   readonly events: { on(event: 'connect' | 'disconnect', listener: () => void): void }
 }
 
-interface ZmqDealer {
+export interface ZmqDealer {
   connect(address: string): void
   send(frames: readonly Uint8Array[]): Promise<void>
   receive(): Promise<readonly Uint8Array[]>
