@@ -292,3 +292,29 @@ describe.each(KINDS)('%s, invalid answers', (kind) => {
     expect(chunks.at(-1)?.finish).toBe('length')
   })
 })
+
+describe('sglang, counts that do not match the ids', () => {
+  const event = (output_ids: readonly number[], completion_tokens: number, finish?: string) => ({
+    text: 'x',
+    output_ids,
+    meta_info: {
+      completion_tokens,
+      ...(finish === undefined ? {} : { finish_reason: { type: finish } }),
+    },
+  })
+
+  it.each([
+    ['at the end', [event([7], 1), event([7, 8], 2), event([7, 8, 9], 4, 'stop')]],
+    ['after the first tokens', [event([7], 1), event([7, 8], 2), event([7, 8, 9], 5, 'stop')]],
+    ['in the middle', [event([7], 1), event([7, 8], 4), event([7, 8, 9], 3, 'stop')]],
+  ])('%s - an error, and no token is given twice', async (_name, events) => {
+    const engine = await engineOf('sglang', () => closing(sse(events)))
+    await expect(read(engine)).rejects.toMatchObject({ code: 'backend.contract_violation' })
+  })
+
+  it('an end without ids that counts the token of the end - is an answer', async () => {
+    const events = [event([7], 1), event([8, 9], 3), event([], 4, 'stop')]
+    const engine = await engineOf('sglang', () => closing(sse(events)))
+    expect(tokensOf((await read(engine)).chunks)).toEqual([7, 8, 9])
+  })
+})

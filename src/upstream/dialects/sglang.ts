@@ -26,7 +26,13 @@ import type {
 } from './dialect.ts'
 import { countIn, given, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
-import { abortedByEngine, errorOfEvent, errorOfResponse, withoutIds } from './upstream-error.ts'
+import {
+  abortedByEngine,
+  countMismatch,
+  errorOfEvent,
+  errorOfResponse,
+  withoutIds,
+} from './upstream-error.ts'
 
 const DEADLINE_MS = 15_000
 
@@ -243,6 +249,8 @@ function guidedOf(guided: NonNullable<GenerateRequest['sampling']['guided']>): J
 
 class GenerateReader implements PieceReader {
   #told = 0
+  /** Null: not known yet. */
+  #isIncremental: boolean | null = null
   #logprobsTold = 0
 
   read(json: unknown): Piece | null {
@@ -269,12 +277,21 @@ class GenerateReader implements PieceReader {
     }
   }
 
-  /** Each event repeats all ids; with `--incremental-streaming-output` it contains only new ones. */
+  /**
+   * Each event repeats all ids; with `--incremental-streaming-output` it contains only new ones. The count tells which,
+   * and a wrong guess would give tokens twice.
+   */
   #newIds(json: unknown): readonly number[] {
     const ids = idsIn(json, 'output_ids')
+    if (ids.length === 0) return ids
+    const told = this.#told
     const count = countIn(json, 'meta_info', 'completion_tokens') ?? ids.length
-    const isAll = ids.length >= count
-    const fresh = isAll ? ids.slice(this.#told) : ids
+    const isAll = ids.length >= count && this.#isIncremental !== true
+    const isNew = told + ids.length === count && this.#isIncremental !== false
+    if (!isAll && !isNew) throw countMismatch()
+    // Of the first tokens both are true.
+    if (told > 0) this.#isIncremental = isNew
+    const fresh = isAll ? ids.slice(told) : ids
     this.#told += fresh.length
     return fresh
   }

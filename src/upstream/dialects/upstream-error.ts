@@ -144,6 +144,14 @@ export function withoutIds(): BatonError {
   )
 }
 
+export function countMismatch(): BatonError {
+  return new BatonError(
+    'backend.contract_violation',
+    'the engine counts more or fewer tokens than it sends',
+    { data: { stage: 'upstream' } },
+  )
+}
+
 /** A text that clients may see; null when it contains internals of the server. */
 export function publicMessage(message: string): string | null {
   const line = message.split('\n', 1)[0]?.trim() ?? ''
