@@ -44,10 +44,10 @@ export class AnswerStream implements UpstreamSink {
   #wake: (() => void) | null = null
   #arrival: NodeJS.Timeout | null = null
 
-  constructor(request: GenerateRequest, written: WrittenRequest) {
+  constructor(request: GenerateRequest, written: WrittenRequest, vocabSize = Infinity) {
     this.#written = written
     this.#traceparent = request.traceparent
-    this.book = new OutputBook(request)
+    this.book = new OutputBook(request, vocabSize)
     this.#sse = new SseReader((data) => this.#onEvent(data))
   }
 

@@ -8,6 +8,7 @@ import { BatonError } from '../base/index.ts'
 import { finishChunk, hasStopTexts, usageOf } from '../request/index.ts'
 import type { Chunk, FinishReason, GenerateRequest, Usage } from '../request/index.ts'
 import type { Piece } from './dialects/dialect.ts'
+import { unknownId } from './dialects/output-ids.ts'
 import type { AnswerChunk } from './remote-text/learned-stream.ts'
 
 const HALF_AT_END = /[\ud800-\udbff]$/
@@ -18,6 +19,7 @@ export class OutputBook {
   readonly #stops: ReadonlySet<number>
   readonly #tokensMax: number
   readonly #tokensMin: number
+  readonly #vocabSize: number
   #count = 0
   #cachedTokens: number | undefined
   /** As the server reports it; for text only the server knows the number of tokens. */
@@ -31,9 +33,11 @@ export class OutputBook {
   #prefillResult: Chunk['prefillResult']
   #kvMoved: boolean | undefined
 
-  constructor(request: GenerateRequest) {
+  /** `vocabSize`: ids from it on do not exist; Infinity: not known. */
+  constructor(request: GenerateRequest, vocabSize = Infinity) {
     const { stop, eosTokenIds, resumedTokens = 0 } = request
     this.#request = request
+    this.#vocabSize = vocabSize
     this.#ends = new Set(stop.ignoreEos === true ? [] : eosTokenIds)
     this.#stops = new Set(stop.stopTokenIds ?? [])
     this.#tokensMax = stop.maxTokens ?? Infinity
@@ -132,6 +136,7 @@ export class OutputBook {
         this.#finish = { finish: 'length' }
         break
       }
+      if (id >= this.#vocabSize) throw unknownId(id, this.#vocabSize)
       kept += 1
       this.#count += 1
     }

@@ -192,7 +192,7 @@ export class UpstreamEngine implements Engine {
   async *#generate(
     request: GenerateRequest,
     context: GenerateContext,
-    { dialect, facts, lost, remote, text }: Started,
+    { dialect, facts, lost, remote, text, vocabSize }: Started,
   ): AsyncIterable<Chunk> {
     const { mode } = this.#options
     const { signal } = context
@@ -200,7 +200,7 @@ export class UpstreamEngine implements Engine {
     const client = this.#client
     const ready = await written(dialect, request, { client, facts, mode, signal, decode, lost })
     if (ready === null) return yield new OutputBook(request).cancelled(0)
-    const stream = new AnswerStream(request, ready)
+    const stream = new AnswerStream(request, ready, vocabSize)
     const learned =
       remote === null
         ? null

@@ -29,6 +29,7 @@ const ABOUT: Readonly<Record<string, unknown>> = {
 async function engineOf(
   kind: UpstreamKind,
   answer: (request: SeenRequest) => Buffer | string | null,
+  hasModel = kind === 'openai',
 ): Promise<UpstreamEngine> {
   const server = await fakeServer((request) => {
     if (ROUTES.includes(request.path)) return answer(request)
@@ -36,7 +37,7 @@ async function engineOf(
     return about === undefined ? jsonResponse(404, {}) : jsonResponse(200, about)
   })
   const model = { modelPath: 'models/storyteller', loadText: loadModelText }
-  const engine = await startedEngine({ url: server.url, kind, ...(kind === 'openai' ? model : {}) })
+  const engine = await startedEngine({ url: server.url, kind, ...(hasModel ? model : {}) })
   open.push({ close: () => engine.cleanup() }, server)
   return engine
 }
@@ -290,6 +291,50 @@ describe.each(KINDS)('%s, invalid answers', (kind) => {
     const engine = await engineOf(kind, () => closing(sse(odd)))
     const { chunks } = await read(engine)
     expect(chunks.at(-1)?.finish).toBe('length')
+  })
+})
+
+const withIds = (kind: UpstreamKind, ids: readonly unknown[], text: string): object => {
+  switch (kind) {
+    case 'vllm':
+      return { choices: [{ index: 0, text, token_ids: ids, finish_reason: null }] }
+    case 'sglang':
+      return { text, output_ids: ids, meta_info: { completion_tokens: ids.length } }
+    default:
+      return { content: text, tokens: ids, stop: false, tokens_predicted: ids.length }
+  }
+}
+
+describe.each(['vllm', 'sglang', 'llama-server'] as const)('%s, ids that are no ids', (kind) => {
+  it.each([
+    ['negative', [-1]],
+    ['nothing', [null]],
+    ['one of several', [7, null]],
+    ['text', ['7']],
+    ['a fraction', [7.5]],
+    ['above 32 bits', [2 ** 32]],
+  ])('%s - the request ends with an error', async (_name, ids) => {
+    for (const text of ['a', '']) {
+      const events = [withIds(kind, ids, text), ...EVENTS[kind]]
+      const engine = await engineOf(kind, () => closing(sse(events)))
+      await expect(read(engine)).rejects.toMatchObject({ code: 'backend.contract_violation' })
+    }
+  })
+
+  it('an id outside the vocabulary - the request ends with an error', async () => {
+    const engine = await engineOf(kind, () => closing(sse([withIds(kind, [5000], 'a')])), true)
+    await expect(read(engine)).rejects.toMatchObject({ code: 'backend.contract_violation' })
+  })
+
+  it('no list of ids without text - is no output', async () => {
+    const [head, ...rest] = EVENTS[kind]
+    const none = withIds(kind, [], '')
+    const key = { vllm: 'token_ids', sglang: 'output_ids', 'llama-server': 'tokens' }[kind]
+    const without = JSON.parse(
+      JSON.stringify(none).replace(`"${key}":[]`, `"${key}":null`),
+    ) as object
+    const engine = await engineOf(kind, () => closing(sse([without, head, ...rest])))
+    expect(tokensOf((await read(engine)).chunks)).toEqual([7, 8, 9])
   })
 })
 

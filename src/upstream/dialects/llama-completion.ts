@@ -9,6 +9,7 @@ import type { LostText, Piece, PieceReader, WrittenRequest } from './dialect.ts'
 import type { LostTokens } from './lost-tokens.ts'
 import { countIn, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
+import { outputIdsIn } from './output-ids.ts'
 import { errorOfEvent, withoutIds } from './upstream-error.ts'
 
 const PENALTY_TOKENS = 4096
@@ -88,15 +89,15 @@ class CompletionReader implements PieceReader {
     if (json['prompt_progress'] !== undefined) return null
     const cachedTokens = countIn(json, 'timings', 'cache_n')
     const promptTokens = numberIn(json, 'tokens_evaluated')
+    const own = outputIdsIn(json, 'tokens')
     const isEnd = json['stop'] === true && this.#told > 0
     if (this.#wantsIds && !isEnd && hasTextOnly(json)) return { tokenIds: [], error: withoutIds() }
     const missing = this.#missing(json)
-    const [last] = idsIn(json, 'tokens')
+    const [last] = own
     const found =
       missing === null ? [] : (this.#lost?.before(missing.text, last ?? 0, missing.count) ?? null)
     const lost = found ?? []
     this.#told += missing?.count ?? 0
-    const own = idsIn(json, 'tokens')
     const tokenIds = [...lost, ...own]
     this.#told += own.length
     const told = logprobsIn(json)

@@ -30,7 +30,7 @@ export function idsIn(json: unknown, ...path: readonly string[]): readonly numbe
   return list.every((id) => typeof id === 'number' && id >>> 0 === id) ? (list as number[]) : []
 }
 
-function valueIn(json: unknown, path: readonly string[]): unknown {
+export function valueIn(json: unknown, path: readonly string[]): unknown {
   let value = json
   for (const key of path) {
     if (!isRecord(value)) return undefined

@@ -26,6 +26,7 @@ import type {
 } from './dialect.ts'
 import { countIn, given, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
+import { outputIdsIn } from './output-ids.ts'
 import {
   abortedByEngine,
   countMismatch,
@@ -282,7 +283,7 @@ class GenerateReader implements PieceReader {
    * and a wrong guess would give tokens twice.
    */
   #newIds(json: unknown): readonly number[] {
-    const ids = idsIn(json, 'output_ids')
+    const ids = outputIdsIn(json, 'output_ids')
     if (ids.length === 0) return ids
     const told = this.#told
     const count = countIn(json, 'meta_info', 'completion_tokens') ?? ids.length

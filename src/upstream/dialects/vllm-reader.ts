@@ -6,6 +6,7 @@ import type { Clock } from '../../base/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { Piece, PieceReader } from './dialect.ts'
 import { countIn, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
+import { outputIdsIn } from './output-ids.ts'
 import { errorOfEvent, failureOfFinish, withoutIds } from './upstream-error.ts'
 import { prefillResultOf } from './vllm-transfer.ts'
 
@@ -45,7 +46,7 @@ export class VllmReader implements PieceReader {
     if (isRecord(params)) this.#leg?.onTransfer(params)
     const prefillResult = prefillResultOf(params, this.#clock.epochMs(), this.#leg?.requestId)
     return {
-      tokenIds: idsIn(choice, 'token_ids'),
+      tokenIds: (this.#leg === undefined ? outputIdsIn : idsIn)(choice, 'token_ids'),
       ...(logprobs.length === 0 ? {} : { logprobs }),
       ...(finish === undefined ? {} : { finish: finish === 'length' ? 'length' : 'stop' }),
       ...(reason === undefined ? {} : { stopReason: reason }),
