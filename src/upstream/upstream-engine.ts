@@ -305,9 +305,10 @@ export class UpstreamEngine implements Engine {
       host: this.#client.url.host,
       onEvents: (dpRank, events) => this.#observer?.kvEvents(dpRank, events),
       onFault: (error) => onFault?.(error),
+      onUnused: (text) => this.#options.onNote?.(`publishes events that are not used: ${text}`),
     })
     if (feed === null) this.#options.onNote?.(NO_READER)
-    return feed
+    return feed?.isEmpty === true ? null : feed
   }
 
   /** Retries while the server does not answer or loads its model. */

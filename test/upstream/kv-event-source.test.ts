@@ -26,8 +26,8 @@ describe('endpointAt', () => {
     expect(endpointAt(endpoint, host)).toBe(expected)
   })
 
-  it('any other scheme - is refused', () => {
-    expect(() => endpointAt('http://a', 'b')).toThrow(/expected tcp/)
+  it.each(['http://a', 'inproc://x', 'tcp://*', ''])('%s - is refused', (endpoint) => {
+    expect(() => endpointAt(endpoint, 'b')).toThrow(/expected tcp/)
   })
 })
 
@@ -136,12 +136,43 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
         heard[dpRank] = [...(heard[dpRank] ?? []), ...events]
       },
       onFault: () => undefined,
+      onUnused: () => undefined,
     })
     feed?.start()
     open.push({ close: () => feed?.close() })
     await until('both are read', () => heard[0]?.length === 1 && heard[1]?.length === 2)
     expect(heard.map((events) => namesOf(events))).toEqual([[1], [1, 2]])
   })
+
+  it.each(['inproc://x', 'tcp://*', 'tcp://*:99999', 'tcp://a b:5557', 'tcp://:5557'])(
+    'an endpoint that cannot be used (%s) - is named, the other ranks are read',
+    async (wrong) => {
+      const { rank, events, replay } = await publisher()
+      publish(rank, 0)
+      const told: KvEvent[] = []
+      const unused: string[] = []
+      const feed = await KvEventFeed.open({
+        places: [
+          { dpRank: 0, endpoint: wrong, replayEndpoint: replay, topic: '' },
+          { dpRank: 1, endpoint: events, replayEndpoint: replay, topic: '' },
+          { dpRank: 2, endpoint: events, replayEndpoint: wrong, topic: '' },
+        ],
+        host: '127.0.0.1',
+        blockTokens: 16,
+        onEvents: (dpRank, read) => {
+          if (dpRank === 1) told.push(...read)
+        },
+        onFault: () => undefined,
+        onUnused: (text) => unused.push(text),
+      })
+      feed?.start()
+      open.push({ close: () => feed?.close() })
+      await until('the other rank is read', () => told.length === 1)
+      expect(unused).toHaveLength(2)
+      expect(unused[0]).toContain(`KV events of rank 0 cannot be used (${wrong})`)
+      expect(unused[1]).toContain(`Replays of KV events of rank 2 cannot be used (${wrong})`)
+    },
+  )
 
   it('an incomplete replay buffer - the oldest available events are read', async () => {
     const { rank, events, replay } = await publisher({ events: 0, replay: 0 }, 3)

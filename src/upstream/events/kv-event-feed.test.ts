@@ -11,6 +11,7 @@ const open = async (places: readonly (typeof place)[]) => {
       blockTokens: 16,
       onEvents: () => undefined,
       onFault: (error) => faults.push(error),
+      onUnused: () => undefined,
     },
     () => Promise.resolve(null),
   )

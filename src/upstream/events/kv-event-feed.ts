@@ -2,11 +2,11 @@
  * The KV events of one server: a source for each of its ranks.
  */
 import type { EngineMetric } from '../../engine/index.ts'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import type { KvEvent } from '../../kv/index.ts'
 import { KvEventSource } from './kv-event-source.ts'
 import type { KvEventSourceCounters } from './kv-event-source.ts'
-import { endpointAt, loadZmqClient } from './zmq-client.ts'
+import { checkedEndpoint, loadZmqClient } from './zmq-client.ts'
 import type { ZmqClientModule } from './zmq-client.ts'
 
 /** Where a rank publishes, as announced by the server or given by the user. */
@@ -24,27 +24,41 @@ interface FeedOptions {
   readonly blockTokens: number
   readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
   readonly onFault: (error: unknown) => void
+  /** Events that exist are not used: says which and why. */
+  readonly onUnused: (text: string) => void
 }
 
 export class KvEventFeed {
   readonly #sources: readonly KvEventSource[]
 
   private constructor(zmq: ZmqClientModule, options: FeedOptions) {
-    const { places, host, ...rest } = options
-    this.#sources = places.map(
-      ({ dpRank, endpoint, replayEndpoint, topic }) =>
-        new KvEventSource({
-          ...rest,
-          zmq,
-          dpRank,
-          topic,
-          endpoint: endpointAt(endpoint, host),
-          replayEndpoint: replayEndpoint === null ? null : endpointAt(replayEndpoint, host),
-        }),
-    )
+    const { places, host, onUnused, ...rest } = options
+    this.#sources = places.flatMap(({ dpRank, endpoint, replayEndpoint, topic }) => {
+      const told = (what: string, said: string): string | null => {
+        try {
+          return checkedEndpoint(zmq, said, host)
+        } catch (thrown) {
+          onUnused(`${what} of rank ${dpRank} cannot be used (${said}): ${messageOf(thrown)}`)
+          return null
+        }
+      }
+      const at = told('KV events', endpoint)
+      if (at === null) return []
+      const replayAt = replayEndpoint === null ? null : told('Replays of KV events', replayEndpoint)
+      const place = { zmq, dpRank, topic, endpoint: at, replayEndpoint: replayAt }
+      return [new KvEventSource({ ...rest, ...place })]
+    })
   }
 
-  /** Null: the server publishes none, or the package to read them is not installed, which is reported. */
+  /** No source can be used. */
+  get isEmpty(): boolean {
+    return this.#sources.length === 0
+  }
+
+  /**
+   * Null: the server publishes none, or the package to read them is not installed, which is reported. A source that cannot be
+   * used is left out.
+   */
   static async open(
     options: FeedOptions,
     load: () => Promise<ZmqClientModule | null> = loadZmqClient,

@@ -13,6 +13,7 @@ import type { ReplayEnd } from './event-sequence.ts'
 import { readForeignBatch } from './kv-event-batch.ts'
 import { KvEventTranslator } from './kv-event-translator.ts'
 import type { TranslatorCounters } from './kv-event-translator.ts'
+import { isIpv6 } from './zmq-client.ts'
 import type { ZmqClientModule, ZmqDealer, ZmqSubscriber } from './zmq-client.ts'
 
 export interface KvEventSourceOptions {
@@ -209,14 +210,6 @@ function isEnd(frames: readonly Uint8Array[]): boolean {
   const number = frames.at(-2)
   if (frames.at(-1)?.length !== 0 || number?.length !== 8) return false
   return Buffer.from(number).readBigUInt64BE() === LAST
-}
-
-/**
- * Enabled only for IPv6: otherwise ZeroMQ would prefer the IPv6 address of a name with both kinds, where most
- * publishers do not listen.
- */
-function isIpv6(endpoint: string): boolean {
-  return endpoint.includes('[')
 }
 
 function pause(ms: number): Promise<void> {

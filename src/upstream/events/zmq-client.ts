@@ -23,6 +23,8 @@ export interface ZmqClientModule {
   readonly Dealer: new (options: Readonly<Record<string, unknown>>) => ZmqDealer
 }
 
+const PORT_MAX = 65_535
+
 /** Null when the package is not installed. */
 export async function loadZmqClient(): Promise<ZmqClientModule | null> {
   // The name is in a variable, because the package is optional and must not be needed to compile.
@@ -34,13 +36,35 @@ export async function loadZmqClient(): Promise<ZmqClientModule | null> {
   }
 }
 
+/**
+ * Enabled only for IPv6: otherwise ZeroMQ would prefer the IPv6 address of a name with both kinds, where most
+ * publishers do not listen.
+ */
+export function isIpv6(endpoint: string): boolean {
+  return endpoint.includes('[')
+}
+
+/** As `endpointAt`; throws too if ZeroMQ refuses the endpoint. */
+export function checkedEndpoint(zmq: ZmqClientModule, endpoint: string, host: string): string {
+  const found = endpointAt(endpoint, host)
+  const socket = new zmq.Dealer({ linger: 0, ipv6: isIpv6(found) })
+  try {
+    socket.connect(found)
+  } finally {
+    socket.close()
+  }
+  return found
+}
+
 /** A publisher listens on `tcp://*:5557`; from here that port is at the engine's host. */
 export function endpointAt(endpoint: string, host: string): string {
-  const match = /^(?<scheme>tcp:\/\/)(?<host>\*|0\.0\.0\.0|\[::\]|::)(?<port>:\d+)$/.exec(endpoint)
-  if (match?.groups === undefined) {
-    if (/^(tcp|ipc):\/\/.+/.test(endpoint)) return endpoint
-    throw new BatonError('config.invalid', `KV events at ${endpoint}: expected tcp://host:port`)
+  if (/^ipc:\/\/.+/.test(endpoint)) return endpoint
+  const parts = /^tcp:\/\/(?<host>.+):(?<port>\d{1,5})$/.exec(endpoint)?.groups ?? {}
+  const { host: named = '', port = '' } = parts
+  if (Number(port) < 1 || Number(port) > PORT_MAX) {
+    throw new BatonError('config.invalid', 'expected tcp://host:port')
   }
+  if (!['*', '0.0.0.0', '[::]', '::'].includes(named)) return endpoint
   const shown = host.includes(':') ? `[${host}]` : host
-  return `${match.groups['scheme']}${shown}${match.groups['port']}`
+  return `tcp://${shown}:${port}`
 }
