@@ -60,6 +60,8 @@ export interface UpstreamEngineOptions extends EngineTextOptions {
   /** Where KV events are published, when the server does not announce it. */
   readonly kvEventPlaces?: readonly KvEventPlace[]
   readonly onFault?: (error: unknown) => void
+  /** Called for KV events that are not used, with a text for the operator. Absent: `onNote` is called. */
+  readonly onUnusedEvents?: (text: string) => void
   /** The folder of llama-server's `--slot-save-path`, for KV transfer by files. */
   readonly slotFolder?: string
   /** True: its tokens are decoded elsewhere, so their bytes are not asked for here. */
@@ -290,13 +292,14 @@ export class UpstreamEngine implements Engine {
 
   /** Decode workers publish no blocks to routers, because theirs came from others. */
   async #openFeed(dialect: Dialect, facts: UpstreamFacts): Promise<KvEventFeed | null> {
-    const { kvEventPlaces, mode, onFault } = this.#options
+    const { kvEventPlaces, mode, onFault, onNote } = this.#options
+    const onUnused = this.#options.onUnusedEvents ?? onNote
     const { kvBlockTokens: blockTokens } = facts
     if (mode === 'decode' || blockTokens === undefined) return null
     const places =
       kvEventPlaces ?? (await dialect.kvEventPlaces?.(this.#client, this.#closing.signal)) ?? []
     if (places.length === 0) {
-      if (dialect.kvEventPlaces !== undefined) this.#options.onNote?.(NO_EVENTS)
+      if (dialect.kvEventPlaces !== undefined) onNote?.(NO_EVENTS)
       return null
     }
     const feed = await KvEventFeed.open({
@@ -305,9 +308,10 @@ export class UpstreamEngine implements Engine {
       host: this.#client.url.host,
       onEvents: (dpRank, events) => this.#observer?.kvEvents(dpRank, events),
       onFault: (error) => onFault?.(error),
-      onUnused: (text) => this.#options.onNote?.(`publishes events that are not used: ${text}`),
+      ranks: facts.ranks ?? 1,
+      onUnused: (text) => onUnused?.(`sends KV events that are not used for routing: ${text}`),
     })
-    if (feed === null) this.#options.onNote?.(NO_READER)
+    if (feed === null) onNote?.(NO_READER)
     return feed?.isEmpty === true ? null : feed
   }
 

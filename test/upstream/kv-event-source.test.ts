@@ -87,6 +87,7 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
       blockTokens: 16,
       onEvents: (_rank, events) => told.push(...events),
       onFault: () => undefined,
+      onUnused: () => undefined,
       replayIdleMs: 300,
       replayPauseMs: 10,
       ...rest,
@@ -132,6 +133,7 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
       })),
       host: '127.0.0.1',
       blockTokens: 16,
+      ranks: 2,
       onEvents: (dpRank, events) => {
         heard[dpRank] = [...(heard[dpRank] ?? []), ...events]
       },
@@ -159,6 +161,7 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
         ],
         host: '127.0.0.1',
         blockTokens: 16,
+        ranks: 3,
         onEvents: (dpRank, read) => {
           if (dpRank === 1) told.push(...read)
         },
@@ -242,6 +245,55 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
     expect(namesOf(told)[4]).toBe('cleared')
     expect(known()).toEqual([1, 2, 3])
     expect(source.counters.restarts).toBeGreaterThan(0)
+  })
+
+  describe('events that cannot be used', () => {
+    const send = async (payloads: readonly Uint8Array[]) => {
+      const { rank, events, replay } = await publisher()
+      const unused: string[] = []
+      const { told, source } = reader(events, replay, { onUnused: (text) => unused.push(text) })
+      for (const payload of payloads) rank.publish(payload)
+      await until('all are read', () => source.counters.batches === payloads.length)
+      return { names: namesOf(told), unused }
+    }
+    const good = (n: number): Uint8Array => packr.pack([n, [stored([n], null, block(n))], 0])
+
+    it.each<[string, Uint8Array, string]>([
+      [
+        'a removal',
+        packr.pack([2, [{ type: 'BlockRemoved', block_hashes: ['x'] }], 0]),
+        'BlockRemoved',
+      ],
+      ['a batch', Uint8Array.of(0xc1, 1, 2), 'a whole batch'],
+      ['a batch of another form', packr.pack({ blocks: [] }), 'a whole batch'],
+    ])(
+      '%s that cannot be read - all is cleared, the reason is told once',
+      async (_n, bad, name) => {
+        const { names, unused } = await send([good(1), bad, good(3), bad, good(5)])
+        expect(names).toEqual([1, 'cleared', 3, 'cleared', 5])
+        expect(unused).toEqual([`KV events of rank 0: some cannot be read (${name})`])
+      },
+    )
+
+    it('a kind of event that is not known, stored blocks that cannot be read - the others stay, the reason is told', async () => {
+      const odd = packr.pack([
+        2,
+        [{ type: 'BlockMoved' }, { type: 'BlockStored', token_ids: 3 }],
+        0,
+      ])
+      const { names, unused } = await send([good(1), odd, good(3)])
+      expect(names).toEqual([1, 3])
+      expect(unused).toEqual(['KV events of rank 0: some cannot be read (BlockMoved, BlockStored)'])
+    })
+
+    it('blocks of another size - the reason is told once', async () => {
+      const other = packr.pack([1, [stored([1], null, block(0, 2), { block_size: 32 })], 0])
+      const { names, unused } = await send([other, other])
+      expect(names).toEqual([])
+      expect(unused).toEqual([
+        'KV events of rank 0: they name blocks of 32 tokens, but the server reports 16',
+      ])
+    })
   })
 
   describe('with batches that are lost or come twice', () => {

@@ -95,12 +95,15 @@ describe('readForeignBatch', () => {
     expect(readForeignBatch(value)).toBeNull()
   })
 
-  it('unreadable events - are counted, the others are kept', () => {
+  it('unreadable events - are named, the others are kept', () => {
     const batch = readForeignBatch([
       1,
       [['Unknown'], 7, ['AllBlocksCleared'], stored([1.5], null, [])],
     ])
-    expect(batch).toMatchObject({ unreadable: 3, events: [{ kind: 'cleared' }] })
+    expect(batch).toMatchObject({
+      unreadable: ['Unknown', 'an event without a name', 'BlockStored'],
+      events: [{ kind: 'cleared' }],
+    })
   })
 })
 

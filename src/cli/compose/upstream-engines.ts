@@ -237,7 +237,7 @@ class GatewayFleet {
         while (!isIdle()) await sleep(osClock, IDLE_POLL_MS)
       },
       stop: async () => {
-        this.#note(passedThrough(spec), null)
+        for (const kind of OF_A_LIFE) this.#note(noteName(spec, kind), null)
         removeTarget()
         // Requests that are still running there would only wait for a dead server.
         await worker.stop({ inflightMs: 0, kvTransferMs: 0 })
@@ -247,7 +247,12 @@ class GatewayFleet {
 
   #tellPassThrough(spec: UpstreamSpec, thrown: unknown): void {
     const text = `requests to upstream ${parseUpstreamUrl(spec.url).text} are forwarded unchanged: ${BatonError.from(thrown).message}; until this is fixed Baton's parsers, token limits and migration do not apply to them`
-    this.#note(passedThrough(spec), { kind: 'forwarded-unchanged', text })
+    this.#tell(spec, 'forwarded-unchanged', text)
+  }
+
+  /** In the log, and in `/health` until the worker of the upstream ends. */
+  #tell(spec: UpstreamSpec, kind: (typeof OF_A_LIFE)[number], text: string): void {
+    this.#note(noteName(spec, kind), { kind, text })
     console.error(`baton: ${text}`)
   }
 
@@ -266,6 +271,7 @@ class GatewayFleet {
     spec: UpstreamSpec,
     parts: Pick<UpstreamEngineOptions, 'mode' | 'onLost'> & { readonly kind: UpstreamKind },
   ): UpstreamEngine {
+    const shown = parseUpstreamUrl(spec.url).text
     return new UpstreamEngine({
       ...engineOptions(this.#config, (path) => this.#textOf(path)),
       ...parts,
@@ -273,8 +279,9 @@ class GatewayFleet {
       ...(spec.hostName === undefined ? {} : { hostName: spec.hostName }),
       remoteTexts: this.#planes.texts,
       onFault: tellFault,
+      onUnusedEvents: (note) => this.#tell(spec, 'kv-events-unused', `upstream ${shown} ${note}`),
       startDeadlineMs: GATEWAY_START_MS,
-      onNote: (note) => console.error(`baton: upstream ${parseUpstreamUrl(spec.url).text} ${note}`),
+      onNote: (note) => console.error(`baton: upstream ${shown} ${note}`),
     })
   }
 
@@ -364,9 +371,11 @@ function workerIdOfUpstream(spec: UpstreamSpec): WorkerId {
   return workerIdOf(hashToBigint(low, high) & ((1n << 53n) - 1n))
 }
 
-/** The name of the warning that the upstream's requests are forwarded unchanged. */
-function passedThrough({ url }: UpstreamSpec): string {
-  return `${parseUpstreamUrl(url).text} without text`
+/** Warnings about an upstream that serves. */
+const OF_A_LIFE = ['forwarded-unchanged', 'kv-events-unused'] as const
+
+function noteName({ url }: UpstreamSpec, kind: string): string {
+  return `${parseUpstreamUrl(url).text} ${kind}`
 }
 
 function tellEvent(event: UpstreamEvent, note: Note): void {

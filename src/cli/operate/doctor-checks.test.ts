@@ -129,6 +129,7 @@ describe('baton doctor, the fleet', () => {
     ['keys', 'keys', 'docs/keys.md'],
     ['upstream-away', 'upstreams', 'keeps trying'],
     ['forwarded-unchanged', 'upstreams', 'docs/forwarding.md'],
+    ['kv-events-unused', 'upstreams', 'docs/engines-people-run.md'],
     ['worker-away', 'workers', 'keeps starting it'],
     ['frontend-away', 'frontend', 'keeps starting it'],
     ['kind-of-another-version', 'fleet', 'logs'],

@@ -42,6 +42,8 @@ function noteFinding({ kind, text }: FleetNote): Finding {
       )
     case 'forwarded-unchanged':
       return warning('upstreams', text, 'docs/forwarding.md says what does not apply to them')
+    case 'kv-events-unused':
+      return warning('upstreams', text, 'docs/engines-people-run.md says which events are read')
     case 'upstream-away':
       return warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect')
     case 'worker-away':

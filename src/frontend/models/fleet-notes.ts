@@ -4,6 +4,7 @@ type FleetNoteKind =
   | 'unanswered-address'
   | 'upstream-away'
   | 'forwarded-unchanged'
+  | 'kv-events-unused'
   | 'worker-away'
   | 'frontend-away'
   | 'certificate-age'

@@ -2,7 +2,7 @@
  * Parses a batch of KV events of vLLM or SGLang, in any of the encodings in use.
  *
  * Owns: arrays (up to vLLM 0.22) and maps, for the batch as for each event; hashes as signed or unsigned integers or
- * as bytes. What cannot be parsed is counted, not guessed.
+ * as bytes. What cannot be parsed is named, not guessed: if it is unknown which blocks were removed, all of them are.
  */
 import { isRecord } from '../../base/index.ts'
 
@@ -33,8 +33,8 @@ export type ForeignEvent =
 export interface ForeignBatch {
   readonly dpRank: number | null
   readonly events: readonly ForeignEvent[]
-  /** Number of events that could not be parsed. */
-  readonly unreadable: number
+  /** Names of the events that could not be parsed. */
+  readonly unreadable: readonly string[]
 }
 
 /** Names of the fields in the order of the array form. */
@@ -53,6 +53,13 @@ const STORED_FIELDS = [
 ]
 const REMOVED_FIELDS = ['type', 'block_hashes', 'medium', 'group_idx']
 
+/** What a payload that is no batch means: it may have removed any block. */
+export const NO_BATCH: ForeignBatch = {
+  dpRank: null,
+  events: [{ kind: 'cleared' }],
+  unreadable: ['a whole batch'],
+}
+
 /** Null: the payload is not a batch. `decoded`: the decoded MessagePack value, with large integers as bigint. */
 export function readForeignBatch(decoded: unknown): ForeignBatch | null {
   const [events, rank] = Array.isArray(decoded)
@@ -61,13 +68,19 @@ export function readForeignBatch(decoded: unknown): ForeignBatch | null {
       ? [decoded['events'], decoded['data_parallel_rank'] ?? decoded['dp_rank']]
       : [null, null]
   if (!Array.isArray(events)) return null
-  const read = (events as unknown[]).map(eventOf)
-  const known = read.filter((event) => event !== null)
-  return {
-    dpRank: typeof rank === 'number' ? rank : null,
-    events: known,
-    unreadable: read.length - known.length,
-  }
+  const unreadable: string[] = []
+  const known = (events as unknown[]).flatMap((value): ForeignEvent[] => {
+    const event = eventOf(value)
+    if (event !== null) return [event]
+    const type = fieldsOf(value)?.['type']
+    unreadable.push(nameOf(type))
+    return type === 'BlockRemoved' ? [{ kind: 'cleared' }] : []
+  })
+  return { dpRank: typeof rank === 'number' ? rank : null, events: known, unreadable }
+}
+
+function nameOf(type: unknown): string {
+  return typeof type === 'string' && /^\w{1,40}$/.test(type) ? type : 'an event without a name'
 }
 
 function eventOf(value: unknown): ForeignEvent | null {

@@ -9,6 +9,7 @@ const open = async (places: readonly (typeof place)[]) => {
       places,
       host: 'engine-1',
       blockTokens: 16,
+      ranks: 1,
       onEvents: () => undefined,
       onFault: (error) => faults.push(error),
       onUnused: () => undefined,

@@ -22,6 +22,8 @@ interface FeedOptions {
   /** The server's host; replaces `*` in its addresses. */
   readonly host: string
   readonly blockTokens: number
+  /** How many ranks the server reports. */
+  readonly ranks: number
   readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
   readonly onFault: (error: unknown) => void
   /** Events that exist are not used: says which and why. */
@@ -32,8 +34,13 @@ export class KvEventFeed {
   readonly #sources: readonly KvEventSource[]
 
   private constructor(zmq: ZmqClientModule, options: FeedOptions) {
-    const { places, host, onUnused, ...rest } = options
+    const { places, host, ranks, ...rest } = options
+    const { onUnused } = rest
     this.#sources = places.flatMap(({ dpRank, endpoint, replayEndpoint, topic }) => {
+      if (dpRank >= ranks) {
+        onUnused(`KV events of rank ${dpRank}: the server reports ${ranks} ranks, from 0 on`)
+        return []
+      }
       const told = (what: string, said: string): string | null => {
         try {
           return checkedEndpoint(zmq, said, host)

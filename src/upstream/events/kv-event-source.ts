@@ -10,9 +10,10 @@ import type { KvEvent } from '../../kv/index.ts'
 import type { NumberedBatch } from './content-marks.ts'
 import { EventSequence } from './event-sequence.ts'
 import type { ReplayEnd } from './event-sequence.ts'
-import { readForeignBatch } from './kv-event-batch.ts'
+import { NO_BATCH, readForeignBatch } from './kv-event-batch.ts'
 import { KvEventTranslator } from './kv-event-translator.ts'
 import type { TranslatorCounters } from './kv-event-translator.ts'
+import { UnusedEvents } from './unused-events.ts'
 import { isIpv6 } from './zmq-client.ts'
 import type { ZmqClientModule, ZmqDealer, ZmqSubscriber } from './zmq-client.ts'
 
@@ -26,6 +27,8 @@ export interface KvEventSourceOptions {
   readonly blockTokens: number
   readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
   readonly onFault: (error: unknown) => void
+  /** Called once per reason why events are not used. */
+  readonly onUnused: (text: string) => void
   /** A replay without a batch for this time is given up. */
   readonly replayIdleMs?: number
   readonly replayPauseMs?: number
@@ -52,6 +55,7 @@ export class KvEventSource {
     clear: () => this.#clear(),
   })
   readonly #translator: KvEventTranslator
+  readonly #unused: UnusedEvents
   #subscriber: ZmqSubscriber | null = null
   #dealer: ZmqDealer | null = null
   /** Increases with each lost connection, whose replay is no longer used. */
@@ -64,7 +68,9 @@ export class KvEventSource {
 
   constructor(options: KvEventSourceOptions) {
     this.#options = options
-    this.#translator = new KvEventTranslator(options.blockTokens)
+    const { dpRank, blockTokens, onUnused } = options
+    this.#translator = new KvEventTranslator(blockTokens)
+    this.#unused = new UnusedEvents(dpRank, blockTokens, onUnused)
   }
 
   get counters(): KvEventSourceCounters {
@@ -129,11 +135,9 @@ export class KvEventSource {
     } catch {
       decoded = null
     }
-    const batch = readForeignBatch(decoded)
-    const events =
-      batch === null
-        ? this.#translator.translate({ dpRank: null, events: [], unreadable: 1 })
-        : this.#translator.translate(batch)
+    const batch = readForeignBatch(decoded) ?? NO_BATCH
+    const events = this.#translator.translate(batch)
+    this.#unused.check(this.#translator.counters, batch.unreadable)
     this.#hasApplied = true
     if (events.length > 0) this.#options.onEvents(this.#options.dpRank, events)
   }

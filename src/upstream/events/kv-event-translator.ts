@@ -24,6 +24,8 @@ export interface TranslatorCounters {
   readonly removed: number
   /** Events with a block size that the router does not use. */
   readonly otherBlockSize: number
+  /** The last such size. */
+  readonly otherBlockTokens: number
   /** Events of cache groups that contain no whole prefix, or of tiers that name no tokens. */
   readonly leftOut: number
   readonly unreadable: number
@@ -36,6 +38,7 @@ export class KvEventTranslator {
   #stored = 0
   #removed = 0
   #otherBlockSize = 0
+  #otherBlockTokens = 0
   #leftOut = 0
   #unreadable = 0
 
@@ -48,6 +51,7 @@ export class KvEventTranslator {
       stored: this.#stored,
       removed: this.#removed,
       otherBlockSize: this.#otherBlockSize,
+      otherBlockTokens: this.#otherBlockTokens,
       leftOut: this.#leftOut,
       unreadable: this.#unreadable,
     }
@@ -60,7 +64,7 @@ export class KvEventTranslator {
   }
 
   translate(batch: ForeignBatch): KvEvent[] {
-    this.#unreadable += batch.unreadable
+    this.#unreadable += batch.unreadable.length
     return batch.events.flatMap((event) => {
       const translated = this.#event(event)
       return translated === null ? [] : [translated]
@@ -99,6 +103,7 @@ export class KvEventTranslator {
     }
     if (blockTokens !== this.#blockTokens) {
       this.#otherBlockSize += 1
+      this.#otherBlockTokens = blockTokens
       return null
     }
     if (tokenIds.length !== hashes.length * blockTokens) {
