@@ -235,21 +235,35 @@ describe('vLLM, separate prefill and decode', () => {
   it.each([
     ['no blocks', { do_remote_prefill: true, remote_block_ids: [] }],
     ['no lists of blocks', { do_remote_prefill: true, remote_block_ids: null }],
+    ['blocks without ids', { do_remote_prefill: true, remote_block_ids: [null] }],
+    ['blocks that are objects', { do_remote_prefill: true, remote_block_ids: [{}] }],
+    ['lists in lists of blocks', { do_remote_prefill: true, remote_block_ids: [[[]]] }],
+    ['a negative block', { do_remote_prefill: true, remote_block_ids: [[7, -1]] }],
     ['nothing at all', null],
     ['a number that JavaScript would change', { ...isParams, remote_port: 2 ** 60 }],
   ])('a prefill leg that returns %s - no hand-over', async (_name, params) => {
-    const { engine } = await served(
-      'vllm',
-      () =>
-        jsonResponse(200, {
-          choices: [{ token_ids: [7], finish_reason: 'length' }],
-          kv_transfer_params: params,
-        }),
-      { mode: 'prefill' },
-    )
-    const [chunk] = await chunksOf(engine, requestOf({ stop: { maxTokens: 1 } }))
-    expect(chunk?.prefillResult).toBeUndefined()
+    expect(await handOverWith(JSON.stringify(params))).toBeUndefined()
   })
+
+  it('a prefill leg whose parameters are nested too deep - no hand-over', async () => {
+    const deep = `${'['.repeat(60_000)}${']'.repeat(60_000)}`
+    const params = `{"do_remote_prefill":true,"remote_block_ids":[1],"x":${deep}}`
+    expect(await handOverWith(params)).toBeUndefined()
+  })
+
+  it('a prefill leg that returns blocks - a hand-over', async () => {
+    expect(await handOverWith(JSON.stringify(isParams))).toBeDefined()
+  })
+
+  /** The hand-over of a prefill leg with these parameters, written as JSON. */
+  async function handOverWith(params: string): Promise<unknown> {
+    const choices = '[{"token_ids":[7],"finish_reason":"length"}]'
+    const body = `{"choices":${choices},"kv_transfer_params":${params}}`
+    const answer = `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+    const { engine } = await served('vllm', () => answer, { mode: 'prefill' })
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 1 } }))
+    return chunks.at(-1)?.prefillResult
+  }
 
   it.each([
     [

@@ -2,10 +2,10 @@
  * Carries the transfer parameters of vLLM's prefill leg (`kv_transfer_params` of the NIXL connector) unchanged to
  * the decode leg.
  *
- * Owns: the envelope, and when the parameters are not used: without blocks, with a number that JavaScript cannot
- * represent, or when so much of the lease has passed that the blocks may already belong to another prompt.
+ * Owns: the envelope, and when the parameters are not used: without blocks, nested too deep, with a number that
+ * JavaScript cannot represent, or when so much of the lease has passed that the blocks may already belong to another prompt.
  */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
 import type { PrefillResult } from '../../request/index.ts'
 import type { JsonObject } from './plain-values.ts'
 
@@ -100,14 +100,31 @@ export function requestIdOfPrefill(result: PrefillResult | undefined): string | 
   return typeof id === 'string' ? id : undefined
 }
 
-/** A list of ids, or in newer versions one list for each cache group. */
+/**
+ * A list of ids, or in newer versions one list for each cache group. Anything else counts as no blocks: with it a decode
+ * server dies.
+ */
 function hasBlocks(blocks: unknown): boolean {
   if (!Array.isArray(blocks)) return false
-  return (blocks as unknown[]).flat().length > 0
+  const ids = (blocks as unknown[]).flat() as unknown[]
+  return ids.length > 0 && ids.every((id) => typeof id === 'number' && id >>> 0 === id)
 }
 
-function isExact(value: unknown): boolean {
-  if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
-  if (Array.isArray(value)) return (value as unknown[]).every(isExact)
-  return !isRecord(value) || Object.values(value).every(isExact)
+/** Without recursion, because a server may nest them deeper than the stack. */
+function isExact(params: unknown): boolean {
+  let level: readonly unknown[] = [params]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > JSON_DEPTH_MAX || !level.every(isExactNumber)) return false
+    level = level.flatMap(valuesIn)
+  }
+  return true
+}
+
+function isExactNumber(value: unknown): boolean {
+  return typeof value !== 'number' || !Number.isInteger(value) || Number.isSafeInteger(value)
+}
+
+function valuesIn(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value as unknown[]
+  return isRecord(value) ? Object.values(value) : []
 }
