@@ -6,11 +6,18 @@
  */
 import { BatonError } from '../base/index.ts'
 
-/** The same error if it is no answer of the engine, or one that refuses the request. */
+/**
+ * The same error if it is no answer of the engine, or one that is not about the request. A refusal counts, because the
+ * prefill engine has accepted the same request; if it comes again with other KV, it is the client's answer.
+ */
 export function duringHandOver(error: BatonError): BatonError {
   const { code, message, data, cause } = error
   const status = data['upstreamStatus']
-  if (typeof status !== 'number' || status < 500) return error
+  if (typeof status !== 'number') return error
+  if (code === 'backend.invalid_argument') {
+    return new BatonError(code, message, { data: { ...data, handOver: true }, cause })
+  }
+  if (status < 500) return error
   const text = `${message} on a request with the KV of a prefill server: its log has the reason`
   return new BatonError(code, text, { data: { ...data, handOver: true }, cause })
 }

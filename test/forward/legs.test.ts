@@ -195,29 +195,33 @@ describe('vLLM', () => {
     expect(asked(p)).toHaveLength(2)
   })
 
-  const FAILED = jsonResponse(500, { error: { message: 'Internal server error', code: 500 } })
+  describe.each([
+    ['fails', 500, jsonResponse(500, { error: { message: 'Internal server error', code: 500 } })],
+    // The client's request was accepted by prefill.
+    ['refuses', 400, jsonResponse(400, { error: { message: 'kv params bad', code: 400 } })],
+  ])('the only decode server %s at a hand-over', (_name, answered, failed) => {
+    it('once - it gets the request again, with KV of a new prefill leg', async () => {
+      let count = 0
+      const p = await server('vllm', () =>
+        jsonResponse(200, { kv_transfer_params: { ...PARAMS, remote_request_id: `r${++count}` } }),
+      )
+      let failures = 0
+      const d = await server('vllm', () => (failures++ > 0 ? DECODED : failed))
+      const gateway = await gatewayOf('vllm', [p, d], { enforceDisagg: true })
+      expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
+      const used = asked(d).map((request) => bodyOf(request)['kv_transfer_params'])
+      expect(used).toMatchObject([{ remote_request_id: 'r1' }, { remote_request_id: 'r2' }])
+      expect(asked(p)).toHaveLength(2)
+    })
 
-  it('the only decode server fails at a hand-over - it gets the request again, with KV of a new prefill leg', async () => {
-    let count = 0
-    const p = await server('vllm', () =>
-      jsonResponse(200, { kv_transfer_params: { ...PARAMS, remote_request_id: `r${++count}` } }),
-    )
-    let failures = 0
-    const d = await server('vllm', () => (failures++ > 0 ? DECODED : FAILED))
-    const gateway = await gatewayOf('vllm', [p, d], { enforceDisagg: true })
-    expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
-    const used = asked(d).map((request) => bodyOf(request)['kv_transfer_params'])
-    expect(used).toMatchObject([{ remote_request_id: 'r1' }, { remote_request_id: 'r2' }])
-    expect(asked(p)).toHaveLength(2)
-  })
-
-  it('the only decode server fails at each hand-over - the client gets its answer after the second', async () => {
-    const p = await server('vllm', () => PREFILLED)
-    const d = await server('vllm', () => FAILED)
-    const gateway = await gatewayOf('vllm', [p, d], { enforceDisagg: true })
-    const { status, body } = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
-    expect([status, body.toString()]).toEqual([500, FAILED.slice(FAILED.indexOf('{'))])
-    expect([asked(p).length, asked(d).length]).toEqual([2, 2])
+    it('each time - the client gets its answer after the second', async () => {
+      const p = await server('vllm', () => PREFILLED)
+      const d = await server('vllm', () => failed)
+      const gateway = await gatewayOf('vllm', [p, d], { enforceDisagg: true })
+      const { status, body } = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
+      expect([status, body.toString()]).toEqual([answered, failed.slice(failed.indexOf('{'))])
+      expect([asked(p).length, asked(d).length]).toEqual([2, 2])
+    })
   })
 
   it('a client that disconnects between the legs - decode still gets the request, which is then aborted', async () => {
@@ -318,15 +322,18 @@ describe('SGLang', () => {
     },
   )
 
-  it('the only decode server fails at a hand-over - both legs run again in a new room', async () => {
-    let count = 0
-    const p = await server('sglang', () => DECODED, '', 'prefill')
-    const d = await server('sglang', () => (count++ > 0 ? DECODED : jsonResponse(500, {})))
-    const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg: true })
-    expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
-    const rooms = asked(d).map(({ body }) => /"bootstrap_room":(\d+)/.exec(body)?.[1])
-    expect([rooms.length, new Set(rooms).size]).toEqual([2, 2])
-  })
+  it.each([400, 500])(
+    'the only decode server answers %i - both legs run again in a new room',
+    async (status) => {
+      let count = 0
+      const p = await server('sglang', () => DECODED, '', 'prefill')
+      const d = await server('sglang', () => (count++ > 0 ? DECODED : jsonResponse(status, {})))
+      const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg: true })
+      expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
+      const rooms = asked(d).map(({ body }) => /"bootstrap_room":(\d+)/.exec(body)?.[1])
+      expect([rooms.length, new Set(rooms).size]).toEqual([2, 2])
+    },
+  )
 
   it('prefill hangs after decode has answered - its request is aborted after the grace time', async () => {
     let isLeft = false

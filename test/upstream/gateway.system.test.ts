@@ -260,12 +260,16 @@ describe('baton serve --upstream', () => {
 
   describe('the only decode server fails at a hand-over', () => {
     const failed = jsonResponse(500, { error: { message: 'Internal server error', code: 500 } })
+    const refused = jsonResponse(400, { error: { message: 'kv params bad', code: 400 } })
     const toTransfer = { do_remote_prefill: true, remote_block_ids: [[1, 2]] }
     const used = ({ seen }: FakeServer): readonly string[] =>
       seen.flatMap(({ body }) => /"remote_request_id":"(\w+)"/.exec(body)?.[1] ?? [])
 
     /** A prefill server that names each of its hand-overs, and a decode server that fails at the first ones. */
-    async function pair(failures: number): Promise<readonly [FakeServer, FakeServer]> {
+    async function pair(
+      failures: number,
+      failure = failed,
+    ): Promise<readonly [FakeServer, FakeServer]> {
       let legs = 0
       let left = failures
       const p = await vllm(() => {
@@ -273,7 +277,7 @@ describe('baton serve --upstream', () => {
         const choices = [{ token_ids: [735], finish_reason: 'length' }]
         return jsonResponse(200, { choices, kv_transfer_params: params })
       })
-      const d = await vllm(() => (left-- > 0 ? failed : responseOf('vllm', 'cmpl_stream')))
+      const d = await vllm(() => (left-- > 0 ? failure : responseOf('vllm', 'cmpl_stream')))
       return [p, d]
     }
 
@@ -288,6 +292,20 @@ describe('baton serve --upstream', () => {
           'the engine failed (status 500, Internal server error) on a request with the KV of a prefill server',
         ),
       ])
+    })
+
+    it('refuses it once, or always - it gets the request again with other KV, then the client gets the refusal', async () => {
+      for (const failures of [1, Infinity]) {
+        const [p, d] = await pair(failures, refused)
+        const server = await gateway(`prefill=${p.url},decode=${d.url}`)
+        const { status, text } = await chat(server)
+        expect([status, text]).toEqual(
+          failures === 1
+            ? [200, expect.anything()]
+            : [400, expect.stringContaining('the engine refused the request: kv params bad')],
+        )
+        expect(used(d)).toEqual(['r1', 'r2'])
+      }
     })
 
     it('always - the client gets an error after as many attempts as --migration-limit allows', async () => {

@@ -257,7 +257,8 @@ describe('separate prefill and decode of SGLang in token mode', () => {
       ['decode', d],
     ])
     const { status, text } = await complete(gateway)
-    expect([status, asked(d).length]).toEqual([400, 1])
+    // It may be about the hand-over, so a second pair of legs is tried.
+    expect([status, asked(d).length]).toEqual([400, 2])
     expect(text).toContain(message)
   })
 })

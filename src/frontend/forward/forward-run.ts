@@ -194,7 +194,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
     if (this.#firstError !== null) return false
     const { row, code } = error
     const mayFitElsewhere = code === 'capacity.worker_overloaded'
-    return (row.migratable || mayFitElsewhere) && this.#workerId !== undefined
+    const isRepeatable = row.migratable || mayFitElsewhere || isOfHandOver(error)
+    return isRepeatable && this.#workerId !== undefined
   }
 
   #tryElsewhere(error: BatonError): void {

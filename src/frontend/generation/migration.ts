@@ -10,7 +10,7 @@
  */
 import { BatonError, loggedMessage, parseWorkerId } from '../../base/index.ts'
 import type { Clock, Timer, WorkerId } from '../../base/index.ts'
-import { finishChunk } from '../../request/index.ts'
+import { finishChunk, isOfHandOver } from '../../request/index.ts'
 import type {
   Chunk,
   GenerateRequest,
@@ -103,6 +103,8 @@ class MigratingReply implements ReplySink, RequestHandle {
    * The last error of a worker that had the request; it is more informative than that no other worker is available.
    */
   #failure: BatonError | null = null
+  /** A hand-over was refused: a second refusal is of the request itself. */
+  #wasRefused = false
   #retry: Timer | null = null
   #skips = 0
   #cancelled: 'stop' | 'kill' | null = null
@@ -181,6 +183,7 @@ class MigratingReply implements ReplySink, RequestHandle {
       atMs: this.#options.clock.nowMs(),
     })
     this.#resendCount++
+    this.#wasRefused ||= !error.row.migratable
     // The wait was for a worker, and one has answered: the time that it took is not a part of the next wait.
     if (isAnswer(error)) this.#held = null
     this.#goOn(tokens)
@@ -189,7 +192,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #canGoOn(error: BatonError, { length }: Uint32Array): boolean {
     const { maxSequenceTokens = Infinity } = this.#options
     return (
-      error.row.migratable &&
+      (error.row.migratable || (isOfHandOver(error) && !this.#wasRefused)) &&
       this.#cancelled === null &&
       !this.#output.isLost &&
       this.#request.tokenIds.length + length <= maxSequenceTokens
@@ -289,6 +292,8 @@ function lostWorker(error: BatonError): WorkerId | undefined {
 /** No worker is available, often because of the failure of the last one. */
 function becauseOf(error: BatonError, failure: BatonError | null): BatonError {
   if (failure === null) return error
+  // A refusal says more.
+  if (!failure.row.migratable && isOfHandOver(failure)) return failure
   const text = `${error.message}; the last worker failed: ${failure.message}`
   return new BatonError(error.code, text, { data: error.data, cause: failure })
 }

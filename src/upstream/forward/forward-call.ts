@@ -5,7 +5,7 @@
  * successful answer are never rewritten.
  */
 import type { BatonError } from '../../base/index.ts'
-import { asShown, finishChunk, withEngineAnswer } from '../../request/index.ts'
+import { asShown, finishChunk, isOfHandOver, withEngineAnswer } from '../../request/index.ts'
 import type {
   ForwardedRequest,
   ForwardHead,
@@ -221,8 +221,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
       return
     }
     const error = this.#inItsLeg(errorOfResponse(status, body.toString('utf8')))
-    // Another engine may not fail. If there is none, the client gets this answer.
-    if (isEngineFailure(status)) {
+    // Another engine may not fail, or not with other KV. If there is none, the client gets this answer.
+    if (isEngineFailure(status) || isOfHandOver(error)) {
       this.onError(withEngineAnswer(error, { ...head, body: body.toString('latin1') }))
       return
     }
