@@ -89,7 +89,7 @@ describe('llama-server', () => {
     expect(asked(d)).toEqual(['/slots/0?action=restore', CHAT])
     // Streamed, because only then does the server notice that the client has disconnected.
     expect(bodyOf(p)).toBe(
-      `${body.replace(',"max_tokens":50', '').slice(0, -1)},"stream":true,"max_tokens":1,"id_slot":0,"cache_prompt":true}`,
+      `${body.replace(',"max_tokens":50', '').slice(0, -1)},"stream":true,"max_tokens":1,"id_slot":0,"cache_prompt":false}`,
     )
     expect(bodyOf(d)).toBe(`${body.slice(0, -1)},"id_slot":0,"cache_prompt":true}`)
     expect(readdirSync(folder)).toEqual([])

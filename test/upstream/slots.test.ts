@@ -123,7 +123,9 @@ describe('hand-over with slot files', () => {
 
   it('prefill - computes in a slot, saves the slot, and returns the file name', async () => {
     const { engine, seen } = await engineOf('prefill', folder(), ({ path: route }) =>
-      route === '/completion' ? eventResponse([END]) : jsonResponse(200, { n_saved: 27 }),
+      route === '/completion'
+        ? eventResponse([END])
+        : jsonResponse(200, { id_slot: 0, n_saved: 27 }),
     )
     const [chunk] = await chunksOf(engine, requestOf({ stop: { maxTokens: 1 } }))
     expect(chunk?.finish).toBe('length')
@@ -137,9 +139,12 @@ describe('hand-over with slot files', () => {
     expect(chunk?.prefillResult?.engineParams).toEqual({ llama_slot_file: filename })
   })
 
-  it('a slot that cannot be saved - no hand-over', async () => {
+  it.each([
+    ['a slot that cannot be saved', jsonResponse(400, {})],
+    ['another slot was saved', jsonResponse(200, { id_slot: 3, n_saved: 27 })],
+  ])('%s - no hand-over', async (_name, answer) => {
     const { engine } = await engineOf('prefill', folder(), ({ path: route }) =>
-      route === '/completion' ? eventResponse([END]) : jsonResponse(400, {}),
+      route === '/completion' ? eventResponse([END]) : answer,
     )
     const [chunk] = await chunksOf(engine, requestOf({ stop: { maxTokens: 1 } }))
     expect(chunk?.prefillResult).toBeUndefined()
@@ -183,6 +188,19 @@ describe('hand-over with slot files', () => {
     const { engine, seen } = await engineOf('decode', folder(), () => eventResponse([END]))
     await chunksOf(engine, handedOver('../../etc/passwd'))
     expect(seen.some(({ path: route }) => route.includes('restore'))).toBe(false)
+  })
+
+  it('restoring fails with the connection - the slot is free for the next request', async () => {
+    const { engine } = await engineOf('decode', folder(), ({ path: route, socket }) => {
+      if (route === '/completion') return eventResponse([{ tokens: [7], stop: false }, END])
+      socket.destroy()
+      return null
+    })
+    // More than the server has slots.
+    for (let times = 0; times < 5; times += 1) {
+      await expect(chunksOf(engine, handedOver(FILE))).rejects.toThrow(/closed the connection/)
+    }
+    expect((await chunksOf(engine, requestOf())).at(-1)?.finish).toBe('length')
   })
 
   it('a client that disconnects between the legs - the file is deleted nevertheless', async () => {

@@ -5,6 +5,7 @@
  * it, and whether it is sent again, is decided by its owner.
  */
 import type { BatonError, InFlight } from '../../base/index.ts'
+import type { Lane } from './lane.ts'
 import type { ResponseHead } from './response-parser.ts'
 import type {
   ConnectionDeadlines,
@@ -27,6 +28,8 @@ export interface UpstreamRequest {
    * caller to retry elsewhere.
    */
   readonly retries?: boolean | 'kept'
+  /** Sent to the same process as the earlier calls of this lane, or not at all. */
+  readonly lane?: Lane
   readonly deadlines?: Partial<ConnectionDeadlines>
 }
 
@@ -100,8 +103,8 @@ export class Call implements UpstreamCall, ConnectionUser, InFlight {
 
   /** Whether it may be sent again now that its connection has ended before the first byte of an answer. */
   get mayRepeat(): boolean {
-    const { retries } = this.sent.request
-    if (retries === false || this.wasRetried) return false
+    const { lane, retries } = this.sent.request
+    if (retries === false || this.wasRetried || lane?.hasAnswered === true) return false
     return retries !== 'kept' || this.connection?.wasUsed === true
   }
 

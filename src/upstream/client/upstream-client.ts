@@ -8,6 +8,7 @@ import { Breaker } from './breaker.ts'
 import type { BreakerOptions } from './breaker.ts'
 import type { ResponseHead } from './response-parser.ts'
 import { ConnectionWatch } from './connection-watch.ts'
+import type { Lane } from './lane.ts'
 import { Call } from './upstream-call.ts'
 import type { CallOwner, UpstreamCall, UpstreamRequest, UpstreamSink } from './upstream-call.ts'
 import { UpstreamConnection } from './upstream-connection.ts'
@@ -52,6 +53,8 @@ export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #deadlines: ConnectionDeadlines
   readonly #idle: UpstreamConnection[] = []
+  /** Connections that wait for the next call of their lane. */
+  readonly #inLanes = new Set<UpstreamConnection>()
   readonly #watch: ConnectionWatch
   readonly #calls = new InFlightSet<Call>()
   /** What calls report to this client. */
@@ -123,7 +126,11 @@ export class UpstreamClient {
     const call = new Call(this.#owner, { request, head }, sink)
     this.#calls.add(call)
     if (call.isRun) this.#runs += 1
-    this.#dispatch(call, this.#idle.pop())
+    if (request.lane?.isGone === true) {
+      this.#lost(call, laneGone(), false)
+      return NO_CALL
+    }
+    this.#dispatch(call, request.lane === undefined ? this.#idle.pop() : this.#takeOf(request.lane))
     return call
   }
 
@@ -138,8 +145,12 @@ export class UpstreamClient {
 
   #ended(call: Call, connection: UpstreamConnection, isReusable: boolean): void {
     this.#forget(call)
-    if (isReusable && call.sent.request.reuse !== false && !this.#isClosed) this.#park(connection)
-    else connection.destroy()
+    const { lane, reuse } = call.sent.request
+    const isKept = isReusable && reuse !== false && !this.#isClosed
+    if (!isKept) connection.destroy()
+    else if (lane === undefined) this.#park(connection)
+    else this.#parkIn(lane, connection)
+    if (!isKept) lane?.answered(null)
   }
 
   #aborted(call: Call): void {
@@ -151,7 +162,8 @@ export class UpstreamClient {
   close(): void {
     this.#isClosed = true
     this.#watch.close()
-    for (const connection of this.#idle.splice(0)) connection.destroy()
+    for (const connection of [...this.#idle.splice(0), ...this.#inLanes]) connection.destroy()
+    this.#inLanes.clear()
     for (const call of this.#calls.values()) {
       this.#forget(call)
       call.fail(
@@ -228,6 +240,30 @@ export class UpstreamClient {
       if (at >= 0) this.#idle.splice(at, 1)
     })
   }
+
+  #parkIn(lane: Lane, connection: UpstreamConnection): void {
+    this.#inLanes.add(connection)
+    lane.answered(connection)
+    connection.park(IDLE_CONNECTION_MS, () => {
+      this.#inLanes.delete(connection)
+      lane.gone()
+    })
+  }
+
+  #takeOf(lane: Lane): UpstreamConnection | undefined {
+    const connection = lane.take()
+    if (connection === null) return undefined
+    this.#inLanes.delete(connection)
+    return connection
+  }
+}
+
+function laneGone(): BatonError {
+  return new BatonError(
+    'transport.disconnected',
+    'the upstream closed the connection before its response',
+    { data: { stage: 'upstream' } },
+  )
 }
 
 const NO_CALL: UpstreamCall = {

@@ -16,6 +16,7 @@ import { firstModel } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { LlamaSlots } from './llama-slots.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
+import { slotCountIn } from './slot-pool.ts'
 import { TenantSlots } from './tenant-slots.ts'
 
 const DEADLINE_MS = 10_000
@@ -23,7 +24,7 @@ const DEADLINE_MS = 10_000
 export class LlamaServerDialect implements Dialect {
   readonly knowsMinTokens = false
   readonly #slots: LlamaSlots | null
-  #tenants = new TenantSlots(1)
+  #tenants: TenantSlots | null = null
 
   /**
    * A server with a prefill or decode role transfers KV in files of `slotFolder`. Throws `config.invalid` without
@@ -47,9 +48,9 @@ export class LlamaServerDialect implements Dialect {
     }
     const props = await askJson(client, '/props', options)
     const model = firstModel(await askJson(client, '/v1/models', options))
-    const slots = numberIn(props, 'total_slots') ?? 1
+    const slots = slotCountIn(props)
     await this.#slots?.open(slots)
-    this.#tenants = new TenantSlots(slots)
+    this.#tenants = new TenantSlots(slots, client)
     const contextLength =
       numberIn(props, 'default_generation_settings', 'n_ctx') ?? numberIn(model, 'meta', 'n_ctx')
     const vocabSize = numberIn(model, 'meta', 'n_vocab')
@@ -67,7 +68,10 @@ export class LlamaServerDialect implements Dialect {
   }
 
   write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest> {
-    if (this.#slots === null) return this.#tenants.write(request, context)
+    if (this.#slots === null) {
+      this.#tenants ??= new TenantSlots(1, context.client)
+      return this.#tenants.write(request, context)
+    }
     return context.mode === 'prefill'
       ? this.#slots.writePrefill(request, context)
       : this.#slots.writeDecode(request, context)

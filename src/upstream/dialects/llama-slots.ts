@@ -9,27 +9,29 @@
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { GenerateRequest, PrefillResult } from '../../request/index.ts'
 import { fetchWhole, jsonOf } from '../client/fetch-json.ts'
+import type { Lane } from '../client/lane.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { Piece, PieceReader, WriteContext, WrittenRequest } from './dialect.ts'
 import { completionBody, writtenCompletion } from './llama-completion.ts'
 import { numberIn } from './plain-values.ts'
 import { SlotFiles } from './slot-files.ts'
-import { SlotTable } from './slot-table.ts'
-import type { Slot } from './slot-table.ts'
+import { SlotPool } from './slot-pool.ts'
+import type { SlotLease } from './slot-pool.ts'
+import { SlotReader } from './slot-reader.ts'
 
 const ENVELOPE = 'llama_slot_file'
 const SLOT_DEADLINE_MS = 5000
 
 export class LlamaSlots {
   readonly #files: SlotFiles
-  #table = new SlotTable(0)
+  #pool = new SlotPool(0)
 
   constructor(folder: string) {
     this.#files = new SlotFiles(folder)
   }
 
   async open(slots: number): Promise<void> {
-    this.#table = new SlotTable(slots)
+    this.#pool = new SlotPool(slots)
     await this.#files.open()
   }
 
@@ -38,19 +40,19 @@ export class LlamaSlots {
   }
 
   async writePrefill(request: GenerateRequest, context: WriteContext): Promise<WrittenRequest> {
-    const { slot, release } = await this.slotFor(request, context.signal)
+    const completion = completionBody(request, context.facts.contextLength)
+    const lease = await this.lease(context.client, request, context.signal)
     const body = {
-      ...completionBody(request, context.facts.contextLength),
+      ...completion,
       // One token is computed all the same, and not reported.
       n_predict: 0,
-      id_slot: slot.id,
-      cache_prompt: holdsOwn(slot, request),
+      id_slot: lease.id,
+      cache_prompt: lease.holdsOwn,
     }
     return {
-      ...writtenCompletion(body, context.lost),
-      release,
+      ...inSlot(writtenCompletion(body, context.lost), lease),
       complete: async () => {
-        const prefillResult = await this.save(context.client, slot)
+        const prefillResult = await this.save(context.client, lease)
         return prefillResult === null ? {} : { prefillResult }
       },
     }
@@ -59,18 +61,19 @@ export class LlamaSlots {
   async writeDecode(request: GenerateRequest, context: WriteContext): Promise<WrittenRequest> {
     const file = fileOf(request.prefillResult)
     try {
-      const { slot, release } = await this.slotFor(request, context.signal)
-      const restored = file === null ? 0 : await this.restore(context.client, slot, file)
+      const completion = completionBody(request, context.facts.contextLength)
+      const lease = await this.lease(context.client, request, context.signal)
+      const restored = file === null ? 0 : await this.restore(context.client, lease, file)
       const body = {
-        ...completionBody(request, context.facts.contextLength),
-        id_slot: slot.id,
-        cache_prompt: restored > 0 || holdsOwn(slot, request),
+        ...completion,
+        id_slot: lease.id,
+        cache_prompt: restored > 0 || lease.holdsOwn,
       }
-      const written = writtenCompletion(body, context.lost)
-      if (request.prefillResult === undefined) return { ...written, release }
+      const written = inSlot(writtenCompletion(body, context.lost), lease)
+      if (request.prefillResult === undefined) return written
       const expected = Math.min(restored, request.tokenIds.length) - 1
       const reader = new MovedReader(written.reader, expected > 0 ? expected : Infinity)
-      return { ...written, release, reader }
+      return { ...written, reader }
     } finally {
       await this.drop(file)
     }
@@ -81,47 +84,52 @@ export class LlamaSlots {
     if (file !== null) await this.#files.remove(file)
   }
 
-  /** A slot, when one is free; `release` frees it, once. */
-  async slotFor(
-    request: GenerateRequest,
-    signal: AbortSignal,
-  ): Promise<{ readonly slot: Slot; readonly release: () => void }> {
-    const { tokenIds } = request
-    const slot = await this.#table.acquire(tokenIds, saltOf(request), signal)
-    let isHeld = true
-    return {
-      slot,
-      release: () => {
-        if (isHeld) this.#table.release(slot, tokenIds, saltOf(request))
-        isHeld = false
-      },
-    }
+  /** A slot, when one is free; the caller releases it. */
+  lease(client: UpstreamClient, request: GenerateRequest, signal: AbortSignal): Promise<SlotLease> {
+    const salt = request.routing.cacheSalt ?? ''
+    return this.#pool.lease(client, { tokens: request.tokenIds, salt }, signal)
   }
 
   /** Null: it could not be saved, and decode computes the prompt itself. */
-  async save(client: UpstreamClient, slot: Slot): Promise<PrefillResult | null> {
+  async save(client: UpstreamClient, lease: SlotLease): Promise<PrefillResult | null> {
     const filename = this.#files.create()
-    const saved = await slotAction(client, slot, 'save', filename)
-    if (saved !== null && (numberIn(saved, 'n_saved') ?? 0) > 0) {
+    const saved = await slotAction(client, { id: lease.id, action: 'save' }, filename)
+    lease.answeredFrom(numberIn(saved, 'id_slot'))
+    // It may be another server than the one that computed: its slot contains another prompt, or another slot was saved.
+    const isOwn = numberIn(saved, 'id_slot') === lease.id
+    if (isOwn && (numberIn(saved, 'n_saved') ?? 0) > 0) {
       return { engineParams: { [ENVELOPE]: filename } }
     }
     await this.#files.remove(filename)
     return null
   }
 
-  /** The number of tokens in the slot afterwards; 0: the file could not be used. */
-  async restore(client: UpstreamClient, slot: Slot, filename: string): Promise<number> {
-    const answer = await slotAction(client, slot, 'restore', filename)
-    // For a slot number that does not exist the server answers 200 for another slot.
-    if (answer === null || numberIn(answer, 'id_slot') !== slot.id) return 0
-    return numberIn(answer, 'n_restored') ?? 0
+  /**
+   * The number of tokens in the slot afterwards; 0: the file could not be used. Releases the slot if it rejects.
+   */
+  async restore(client: UpstreamClient, lease: SlotLease, filename: string): Promise<number> {
+    const { id, lane } = lease
+    try {
+      const answer = await slotAction(client, { id, action: 'restore', lane }, filename)
+      lease.answeredFrom(numberIn(answer, 'id_slot'))
+      return numberIn(answer, 'id_slot') === id ? (numberIn(answer, 'n_restored') ?? 0) : 0
+    } catch (thrown) {
+      lease.release()
+      throw thrown
+    }
   }
+}
+
+interface SlotAction {
+  readonly id: number
+  readonly action: 'save' | 'restore'
+  /** Absent: a connection of its own. */
+  readonly lane?: Lane
 }
 
 async function slotAction(
   client: UpstreamClient,
-  slot: Slot,
-  action: 'save' | 'restore',
+  { id, action, lane }: SlotAction,
   filename: string,
 ): Promise<unknown> {
   try {
@@ -129,10 +137,10 @@ async function slotAction(
       client,
       {
         method: 'POST',
-        path: `/slots/${slot.id}?action=${action}`,
+        path: `/slots/${id}?action=${action}`,
         headers: { 'Content-Type': 'application/json' },
         body: JSON.stringify({ filename }),
-        reuse: false,
+        ...(lane === undefined ? { reuse: false } : { lane }),
       },
       { deadlineMs: SLOT_DEADLINE_MS },
     )
@@ -143,20 +151,19 @@ async function slotAction(
   }
 }
 
+function inSlot({ http, reader }: WrittenRequest, lease: SlotLease): WrittenRequest {
+  return {
+    http: { ...http, lane: lease.lane },
+    reader: new SlotReader(reader, lease),
+    release: () => lease.release(),
+  }
+}
+
 /** Null: prefill has left no file. */
 export function fileOf(result: PrefillResult | undefined): string | null {
   const { engineParams } = result ?? {}
   const name = isRecord(engineParams) ? engineParams[ENVELOPE] : undefined
   return SlotFiles.isName(name) ? name : null
-}
-
-/** True when the request may reuse the content of the slot. */
-export function holdsOwn(slot: Slot, request: GenerateRequest): boolean {
-  return slot.salt === saltOf(request)
-}
-
-function saltOf({ routing }: GenerateRequest): string {
-  return routing.cacheSalt ?? ''
 }
 
 /** Reports at the end whether the restored KV was used. */

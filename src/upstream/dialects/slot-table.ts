@@ -9,8 +9,8 @@ import { BatonError } from '../../base/index.ts'
 
 export interface Slot {
   readonly id: number
-  /** The salt of the prompt in the slot; another tenant's prompt must not be reused. */
-  salt: string
+  /** The salt of the prompt in the slot; another tenant's prompt must not be reused. Null: unknown. */
+  salt: string | null
   tokens: Uint32Array
   usedAt: number
 }
@@ -24,21 +24,20 @@ interface Waiter {
 const NONE = new Uint32Array(0)
 
 export class SlotTable {
+  readonly count: number
   readonly #free: Slot[]
   readonly #waiters: Waiter[] = []
   #uses = 0
 
+  /** What the slots contain is not known. */
   constructor(count: number) {
+    this.count = count
     this.#free = Array.from({ length: count }, (_, id) => ({
       id,
-      salt: '',
+      salt: null,
       tokens: NONE,
       usedAt: 0,
     }))
-  }
-
-  get freeCount(): number {
-    return this.#free.length
   }
 
   /** Rejects with `request.cancelled` when the signal is aborted before a slot is free. */
@@ -64,11 +63,24 @@ export class SlotTable {
     })
   }
 
-  /** `tokens`: what the slot contains now. */
-  release(slot: Slot, tokens: Uint32Array, salt: string): void {
-    slot.tokens = tokens
+  /** `tokens`: what the slot contains now; `salt` is null if that is not known. */
+  release(slot: Slot, tokens: Uint32Array, salt: string | null): void {
+    slot.tokens = salt === null ? NONE : tokens
     slot.salt = salt
     slot.usedAt = ++this.#uses
+    this.putBack(slot)
+  }
+
+  /** Nothing is known any more about what the free slots contain. */
+  forget(): void {
+    for (const slot of this.#free) {
+      slot.salt = null
+      slot.tokens = NONE
+    }
+  }
+
+  /** For a slot that was not used. */
+  putBack(slot: Slot): void {
     this.#free.push(slot)
     const waiter = this.#waiters.shift()
     if (waiter === undefined) return

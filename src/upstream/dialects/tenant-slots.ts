@@ -5,46 +5,53 @@
  * memory.)
  */
 import type { GenerateRequest } from '../../request/index.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { WriteContext, WrittenRequest } from './dialect.ts'
 import { completionBody, writtenCompletion } from './llama-completion.ts'
-import { SlotTable } from './slot-table.ts'
+import { SlotPool } from './slot-pool.ts'
+import { SlotReader } from './slot-reader.ts'
+
+/**
+ * The addresses to which this process has sent requests with a salt. An adapter that is started again finds there what
+ * tenants left.
+ */
+const WITH_TENANTS = new Set<string>()
 
 export class TenantSlots {
   readonly #slots: number
-  #table: SlotTable | null = null
+  readonly #address: string
+  #pool: SlotPool | null = null
 
-  constructor(slots: number) {
+  constructor(slots: number, { url }: Pick<UpstreamClient, 'url'>) {
     this.#slots = slots
+    this.#address = url.text
+    if (WITH_TENANTS.has(url.text)) this.#pool = new SlotPool(slots)
   }
 
   write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest> {
     const salt = request.routing.cacheSalt ?? ''
-    // Until then the slots contain only prompts without a salt.
-    if (salt !== '') this.#table ??= new SlotTable(this.#slots)
-    if (this.#table !== null) return writeTo(this.#table, salt, request, context)
+    if (salt !== '') {
+      WITH_TENANTS.add(this.#address)
+      this.#pool ??= new SlotPool(this.#slots)
+    }
+    if (this.#pool !== null) return writeTo(this.#pool, salt, request, context)
     return writtenCompletion(completionBody(request, context.facts.contextLength), context.lost)
   }
 }
 
 async function writeTo(
-  table: SlotTable,
+  pool: SlotPool,
   salt: string,
   request: GenerateRequest,
-  { facts, lost, signal }: WriteContext,
+  { client, facts, lost, signal }: WriteContext,
 ): Promise<WrittenRequest> {
-  const { tokenIds } = request
-  const slot = await table.acquire(tokenIds, salt, signal)
-  const body = {
-    ...completionBody(request, facts.contextLength),
-    id_slot: slot.id,
-    cache_prompt: slot.salt === salt,
-  }
-  let isHeld = true
+  const body = completionBody(request, facts.contextLength)
+  const lease = await pool.lease(client, { tokens: request.tokenIds, salt }, signal)
+  const slot = { id_slot: lease.id, cache_prompt: lease.holdsOwn }
+  const { http, reader } = writtenCompletion({ ...body, ...slot }, lost)
   return {
-    ...writtenCompletion(body, lost),
-    release: () => {
-      if (isHeld) table.release(slot, tokenIds, salt)
-      isHeld = false
-    },
+    http: { ...http, lane: lease.lane },
+    reader: new SlotReader(reader, lease),
+    release: () => lease.release(),
   }
 }

@@ -18,9 +18,9 @@ import type {
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamRequest } from '../client/upstream-call.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
-import { fileOf, holdsOwn, LlamaSlots } from '../dialects/llama-slots.ts'
-import type { Slot } from '../dialects/slot-table.ts'
-import { numberIn } from '../dialects/plain-values.ts'
+import { fileOf, LlamaSlots } from '../dialects/llama-slots.ts'
+import { slotCountIn } from '../dialects/slot-pool.ts'
+import type { SlotLease } from '../dialects/slot-pool.ts'
 import type { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
@@ -51,7 +51,7 @@ export class ForwardSlots {
   /** Rejects with `config.invalid` when the folder does not exist. */
   async open(): Promise<void> {
     const props = await askJson(this.client, '/props', { deadlineMs: ASK_MS })
-    await this.slots.open(numberIn(props, 'total_slots') ?? 1)
+    await this.slots.open(slotCountIn(props))
   }
 
   close(): Promise<void> {
@@ -81,8 +81,7 @@ class SlotLeg implements RequestHandle, ReplySink {
   readonly #of: ForwardSlots
   readonly #parts: SlotLegParts
   readonly #leaving = new AbortController()
-  #slot: Slot | null = null
-  #release: (() => void) | null = null
+  #lease: SlotLease | null = null
   #call: RequestHandle | null = null
   #isPrefill = false
   #hasEnded = false
@@ -96,8 +95,8 @@ class SlotLeg implements RequestHandle, ReplySink {
     this.#isPrefill = true
     const { client } = this.#of
     await this.#run(async () => {
-      const slot = await this.#takeSlot()
-      const http = this.#httpOf(body, slot, holdsOwn(slot, this.#parts.request))
+      const lease = await this.#takeSlot()
+      const http = this.#httpOf(body, lease, lease.holdsOwn)
       return (): RequestHandle => {
         const { clock, forward, request } = this.#parts
         const { requestId } = request
@@ -111,10 +110,9 @@ class SlotLeg implements RequestHandle, ReplySink {
     const { forward } = this.#parts
     await this.#run(async () => {
       try {
-        const slot = await this.#takeSlot()
-        const restored = await slots.restore(client, slot, file)
-        const isOwn = restored > 0 || holdsOwn(slot, this.#parts.request)
-        const http = this.#httpOf(forward.body, slot, isOwn)
+        const lease = await this.#takeSlot()
+        const restored = await slots.restore(client, lease, file)
+        const http = this.#httpOf(forward.body, lease, restored > 0 || lease.holdsOwn)
         return (): RequestHandle => {
           const call = new ForwardCall(forward, this)
           call.hasHandOver = restored > 0
@@ -138,6 +136,7 @@ class SlotLeg implements RequestHandle, ReplySink {
   }
 
   onToken(tokenId: number): void {
+    this.#lease?.computed()
     this.#parts.sink.onToken(tokenId)
   }
 
@@ -148,6 +147,7 @@ class SlotLeg implements RequestHandle, ReplySink {
   onChunk(chunk: Chunk): void {
     if (this.#hasEnded) return
     if (this.#isPrefill && chunk.finish === 'length') {
+      this.#lease?.computed()
       void this.#save(chunk)
       return
     }
@@ -165,7 +165,7 @@ class SlotLeg implements RequestHandle, ReplySink {
   async #save(chunk: Chunk): Promise<void> {
     const { client, slots } = this.#of
     try {
-      const result = this.#slot === null ? null : await slots.save(client, this.#slot)
+      const result = this.#lease === null ? null : await slots.save(client, this.#lease)
       if (this.#hasEnded) {
         await slots.drop(fileOf(result ?? undefined))
         return
@@ -187,25 +187,25 @@ class SlotLeg implements RequestHandle, ReplySink {
     }
   }
 
-  async #takeSlot(): Promise<Slot> {
-    const taken = await this.#of.slots.slotFor(this.#parts.request, this.#leaving.signal)
+  async #takeSlot(): Promise<SlotLease> {
+    const { client, slots } = this.#of
+    const lease = await slots.lease(client, this.#parts.request, this.#leaving.signal)
     if (this.#hasEnded) {
-      taken.release()
+      lease.release()
       throw new BatonError('request.cancelled', 'the request was cancelled while it waited')
     }
-    this.#slot = taken.slot
-    this.#release = taken.release
-    return taken.slot
+    this.#lease = lease
+    return lease
   }
 
   /** The server closes the connection after a stream, whatever its headers say. */
-  #httpOf(body: Uint8Array, { id }: Slot, isOwn: boolean): UpstreamRequest {
+  #httpOf(body: Uint8Array, { id, lane }: SlotLease, isOwn: boolean): UpstreamRequest {
     const fields = `"id_slot":${id},"cache_prompt":${isOwn}`
-    return { ...this.#parts.http, body: withFields(body, fields), reuse: false, retries: 'kept' }
+    return { ...this.#parts.http, body: withFields(body, fields), reuse: false, lane }
   }
 
   #end(): void {
     this.#hasEnded = true
-    this.#release?.()
+    this.#lease?.release()
   }
 }

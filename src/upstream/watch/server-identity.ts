@@ -17,7 +17,7 @@ export type ServerIdentity = Readonly<Record<string, string | undefined>>
 
 const OF_MODEL = ['id', 'root', 'max_model_len', 'context_length']
 /** Of llama-server. */
-const OF_PROPS = ['model_path', 'chat_template']
+const OF_PROPS = ['model_path', 'chat_template', 'total_slots']
 
 interface IdentityQuestion {
   readonly kind: UpstreamKind

@@ -124,12 +124,13 @@ async function describedServer(says: { models: object[]; props?: object }) {
 }
 
 describe('UpstreamWatch - another server at the address', () => {
-  const props = { chat_template: 't', model_path: '/m' }
+  const props = { chat_template: 't', model_path: '/m', total_slots: 4 }
   it.each([
     ['another context', { models: [{ id: 'm', max_model_len: 8 }] }, 'max_model_len'],
     ['another model', { models: [{ id: 'n', max_model_len: 4 }] }, 'id'],
     ['another file', { props: { ...props, model_path: '/n' } }, 'model_path'],
     ['another template', { props: { ...props, chat_template: 'u' } }, 'chat_template'],
+    ['another number of slots', { props: { ...props, total_slots: 1 } }, 'total_slots'],
   ])('%s - it is lost, although every check was answered', async (_, change, field) => {
     const says = {
       models: [{ id: 'm', max_model_len: 4 }] as object[],
