@@ -134,10 +134,12 @@ export class UpstreamEngine implements Engine {
   async start(_workerId: WorkerId): Promise<EngineConfig> {
     const found = await this.#untilReady(() => this.#detect())
     this.#found = found
+    const onNote = (note: string): void => this.#options.onNote?.(note)
     const dialect = await createDialect(found.kind, {
       mode: this.#options.mode,
       clock: this.#options.clock,
       ...(this.#options.slotFolder === undefined ? {} : { slotFolder: this.#options.slotFolder }),
+      onNote,
     })
     const said = await this.#untilReady(() => dialect.describe(this.#client, this.#closing.signal))
     const facts = this.#named(said)
@@ -154,6 +156,7 @@ export class UpstreamEngine implements Engine {
       clock: this.#options.clock,
       everyMs: this.#options.watchMs ?? 1000,
       onLoad: (report) => this.#observer?.load(report),
+      onNote,
       onUnavailable: (error) => this.#observer?.unavailable?.(error),
       onLost: (error) => this.#options.onLost?.(error),
     })

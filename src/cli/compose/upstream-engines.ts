@@ -81,6 +81,7 @@ export function createSidecarEngine(
       ...named,
       client: upstreamClient({ url: engineUrl }, config),
       mode,
+      onNote: (note) => console.error(`baton: ${engineUrl} ${note}`),
       onLost,
     })
   }
@@ -103,7 +104,7 @@ export function createSidecarEngine(
 /** An engine that forwards requests unchanged; this process generates no tokens. */
 function forwardEngine(
   { servedModelName, slotSavePath, engineMaxNumSeqs }: ServeConfig,
-  parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind'>,
+  parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind' | 'onNote'>,
 ): ForwardEngine {
   return new ForwardEngine({
     ...parts,
@@ -203,7 +204,9 @@ class GatewayFleet {
           if (event.kind === 'engine-away') this.#tellAway(spec, event.error?.message ?? null)
         },
       })
-    const parts = { kind: found.kind, mode, onLost }
+    const shown = parseUpstreamUrl(spec.url).text
+    const onNote = (note: string): void => console.error(`baton: upstream ${shown} ${note}`)
+    const parts = { kind: found.kind, mode, onLost, onNote }
     const passing = (): ForwardEngine =>
       forwardEngine(this.#config, { ...parts, client: upstreamClient(spec, this.#config) })
     const isPassed = forwardingOf(this.#config, 'local')?.hasTokenizer === false
@@ -269,7 +272,9 @@ class GatewayFleet {
 
   #tokenEngine(
     spec: UpstreamSpec,
-    parts: Pick<UpstreamEngineOptions, 'mode' | 'onLost'> & { readonly kind: UpstreamKind },
+    parts: Pick<UpstreamEngineOptions, 'mode' | 'onLost' | 'onNote'> & {
+      readonly kind: UpstreamKind
+    },
   ): UpstreamEngine {
     const shown = parseUpstreamUrl(spec.url).text
     return new UpstreamEngine({
@@ -281,7 +286,6 @@ class GatewayFleet {
       onFault: tellFault,
       onUnusedEvents: (note) => this.#tell(spec, 'kv-events-unused', `upstream ${shown} ${note}`),
       startDeadlineMs: GATEWAY_START_MS,
-      onNote: (note) => console.error(`baton: upstream ${shown} ${note}`),
     })
   }
 

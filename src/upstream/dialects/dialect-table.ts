@@ -11,10 +11,12 @@ interface DialectOptions {
   readonly mode: DisaggregationMode
   readonly clock: Clock
   readonly slotFolder?: string
+  /** Called for limitations, with a text for the operator. */
+  readonly onNote?: (note: string) => void
 }
 
 const DIALECTS = {
-  vllm: async ({ clock }) => new (await import('./vllm.ts')).VllmDialect(clock),
+  vllm: async ({ clock, onNote }) => new (await import('./vllm.ts')).VllmDialect(clock, onNote),
   sglang: async () => new (await import('./sglang.ts')).SglangDialect(),
   'llama-server': async ({ mode, slotFolder }) =>
     new (await import('./llama-server.ts')).LlamaServerDialect(mode, slotFolder),

@@ -48,6 +48,7 @@ const LEGS_PER_LOOK = 32
 export class VllmDialect implements Dialect {
   readonly knowsMinTokens = true
   readonly #clock: Clock
+  readonly #onNote: (note: string) => void
   #hasGenerate = false
   #bytesFetched = 0
   /** From the first prefill leg of a server that pushes. */
@@ -55,8 +56,10 @@ export class VllmDialect implements Dialect {
   /** Decode legs without a reported result. */
   #untold = 0
 
-  constructor(clock: Clock) {
+  /** `onNote` is called for limitations, with a text for the operator. */
+  constructor(clock: Clock, onNote: (note: string) => void = () => undefined) {
     this.#clock = clock
+    this.#onNote = onNote
   }
 
   async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
@@ -70,7 +73,7 @@ export class VllmDialect implements Dialect {
     const [base] = models
     if (base === undefined)
       throw new BatonError('backend.worker_unavailable', 'vLLM lists no model')
-    const metrics = await this.#metrics(client, signal)
+    const metrics = await this.#metricsOrNote(client, signal)
     this.#bytesFetched = bytesFetched(metrics)
     this.#hasGenerate = await hasGenerate(client, signal)
     const [cache] = metricSamples(metrics, ['vllm:cache_config_info'])
@@ -255,6 +258,25 @@ export class VllmDialect implements Dialect {
     } catch {
       return {}
     }
+  }
+
+  /** Metrics are for monitoring: without them the server serves all the same. */
+  async #metricsOrNote(
+    client: UpstreamClient,
+    signal: AbortSignal,
+  ): Promise<readonly MetricSample[]> {
+    let why = 'it reports none there'
+    try {
+      const metrics = await this.#metrics(client, signal)
+      if (metrics.length > 0) return metrics
+    } catch (thrown) {
+      if (signal.aborted) throw thrown
+      why = BatonError.from(thrown).message
+    }
+    this.#onNote(
+      `does not tell its block size, its data parallel ranks and its load in /metrics (${why}): one rank is assumed, and KV events are not used`,
+    )
+    return []
   }
 
   async #metrics(client: UpstreamClient, signal: AbortSignal): Promise<readonly MetricSample[]> {

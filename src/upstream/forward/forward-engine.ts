@@ -40,6 +40,8 @@ export interface ForwardEngineOptions {
   readonly maxNumSeqs?: number
   readonly onLost: (error: BatonError) => void
   readonly watchMs?: number
+  /** Called for limitations, with a text for the operator. */
+  readonly onNote?: (note: string) => void
   /** For llama-servers with a role: the folder of the files for KV transfer. */
   readonly slotFolder?: string
 }
@@ -95,7 +97,8 @@ export class ForwardEngine implements Engine {
       )
     }
     // Needed only for its questions about the server.
-    const dialect = await createDialect(kind, { mode: 'agg', clock })
+    const onNote = (note: string): void => this.#options.onNote?.(note)
+    const dialect = await createDialect(kind, { mode: 'agg', clock, onNote })
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
     this.#chatTemplate = facts?.chatTemplate ?? null
     const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
@@ -109,6 +112,7 @@ export class ForwardEngine implements Engine {
       askIdentity,
       everyMs: watchMs,
       onLoad: (report) => this.#observer?.load(report),
+      onNote,
       onUnavailable: (error) => this.#observer?.unavailable?.(error),
       onLost,
     })

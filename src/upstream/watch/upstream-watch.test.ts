@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { fakeServer } from '../../../test/upstream/transcripts.ts'
 import { until } from '../../../test/until.ts'
-import type { BatonError } from '../../base/index.ts'
+import { BatonError } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
 import { UpstreamClient } from '../client/upstream-client.ts'
 import { parseUpstreamUrl } from '../client/upstream-url.ts'
@@ -13,6 +13,14 @@ afterEach(async () => {
   for (const end of open.splice(0)) await end.close()
 })
 
+const NO_LOAD = {
+  dpRank: 0,
+  activeBlocks: 0,
+  totalBlocks: 0,
+  runningRequests: 0,
+  queuedRequests: 0,
+  prefillTokensInFlight: 0,
+}
 const RUN = { method: 'POST', path: '/v1/completions', body: '{}' }
 const SINK = {
   onHead: () => undefined,
@@ -83,10 +91,11 @@ async function silentServer(callsMax?: number): Promise<Silent> {
 }
 
 /** A server whose description is what `says` has; it answers everything else with 200. */
-async function describedServer(says: { models: object[]; props?: object }) {
+async function describedServer(says: { models: object[]; props?: object; isSilent?: boolean }) {
   let asked = 0
   const server = await fakeServer(({ path }) => {
     if (path === '/v1/models') asked += 1
+    if (path === '/v1/models' && says.isSilent === true) return null
     const body = JSON.stringify(path === '/props' ? says.props : { data: says.models })
     return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   })
@@ -104,7 +113,7 @@ async function describedServer(says: { models: object[]; props?: object }) {
     identity: await askIdentity(400),
     askIdentity: (deadlineMs) => {
       checksAt.push(checks)
-      return askIdentity(deadlineMs)
+      return askIdentity(says.isSilent === true ? 20 : deadlineMs)
     },
     clock: {
       ...osClock,
@@ -148,6 +157,15 @@ describe('UpstreamWatch - another server at the address', () => {
     expect(checksAt.slice(0, 4)).toEqual([5, 10, 15, 20])
   })
 
+  it('it does not say who it is, or says it too late - it stays', async () => {
+    const says: { models: object[]; isSilent?: boolean } = { models: [{ id: 'm' }] }
+    const { lost, asked } = await describedServer(says)
+    says.isSilent = true
+    const before = asked()
+    await until('20 more questions', () => asked() > before + 20)
+    expect(lost).toEqual([])
+  })
+
   it('other entries of its list, the time of an entry, no list - it stays', async () => {
     const says = { models: [{ id: 'm', created: 1 }] as object[] }
     const { lost, asked } = await describedServer(says)
@@ -158,6 +176,65 @@ describe('UpstreamWatch - another server at the address', () => {
     }
     expect(lost).toEqual([])
   })
+})
+
+/** A server that answers health checks, and whose load cannot be asked for. */
+async function withoutLoad(error: () => BatonError | null) {
+  const server = await fakeServer(() => 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+  const client = new UpstreamClient({ url: parseUpstreamUrl(server.url), clock: osClock })
+  const lost: BatonError[] = []
+  const notes: string[] = []
+  const loads: number[] = []
+  const says = { failed: 0 }
+  const watch = new UpstreamWatch({
+    client,
+    dialect: {
+      load: () => {
+        const failure = error()
+        if (failure !== null) {
+          says.failed += 1
+          return Promise.reject(failure)
+        }
+        return Promise.resolve([{ ...NO_LOAD, dpRank: 1, runningRequests: 3 }])
+      },
+    },
+    clock: osClock,
+    everyMs: 1,
+    onLoad: ({ dpRank, runningRequests }) => loads.push(10 * dpRank + runningRequests),
+    onUnavailable: () => undefined,
+    onLost: (reason) => lost.push(reason),
+    onNote: (note) => notes.push(note),
+  })
+  open.push(watch, client, server)
+  watch.start()
+  return { server, lost, notes, loads, says }
+}
+
+describe('UpstreamWatch - the load cannot be asked for', () => {
+  it.each([
+    ['no answer', new BatonError('backend.response_timeout', 'no answer to /metrics')],
+    ['too long', new BatonError('transport.protocol', 'the answer to /metrics is too long')],
+    ['closed', new BatonError('transport.disconnected', 'closed')],
+  ])(
+    '%s, while it is healthy - it stays, and the log says once that its load is unknown',
+    async (_name, error) => {
+      let failure: BatonError | null = null
+      const { lost, notes, loads, says, server } = await withoutLoad(() => failure)
+      await until('its load is told', () => loads.length > 0)
+      failure = error
+      await until('several failures', () => says.failed > 3)
+      expect(lost).toEqual([])
+      expect(server.seen.length).toBeGreaterThan(10)
+      expect(notes).toEqual([
+        `reports no load (${error.message}): routing counts only its own requests`,
+      ])
+      // What it has reported before is not true any more.
+      expect(loads.at(-1)).toBe(10)
+      failure = null
+      await until('its load is told again', () => loads.at(-1) === 13)
+      expect(notes.slice(1)).toEqual(['reports its load again'])
+    },
+  )
 })
 
 describe('UpstreamWatch', () => {

@@ -1,5 +1,8 @@
 /**
- * Checks a server at intervals: its load, and whether it is still there and still the same.
+ * Checks a server at intervals: whether it is still there and still the same, and its load.
+ *
+ * Only its health decides whether it is there. Load and identity are asked on routes for monitoring, which may be slow,
+ * closed or broken while the server answers every request; then they are unknown.
  *
  * A single missed answer of a busy server does not count, nor does one while the server continues to answer
  * requests, or when nothing was asked because too much is in flight. After several consecutive misses the server
@@ -13,6 +16,7 @@ import type { LoadReport } from '../../kv/index.ts'
 import { fetchWhole } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { Dialect } from '../dialects/dialect.ts'
+import { LoadWatch } from './load-watch.ts'
 import { changedNames } from './server-identity.ts'
 import type { ServerIdentity } from './server-identity.ts'
 
@@ -25,6 +29,8 @@ interface UpstreamWatchOptions {
   readonly clock: Clock
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
+  /** Called for limitations, with a text for the operator. */
+  readonly onNote?: (note: string) => void
   /**
    * Called with the reason when the server should get no new requests, and with null when it answers again;
    * alternating, starting with a reason.
@@ -50,15 +56,16 @@ export class UpstreamWatch {
   #heard = 0
   #isClosed = false
   #looks = 0
-  #loads: readonly LoadReport[] = []
+  readonly #load: LoadWatch
 
   constructor(options: UpstreamWatchOptions) {
     this.#options = options
+    this.#load = new LoadWatch(options)
   }
 
   /** The last loads that the server reported. */
   get loads(): readonly LoadReport[] {
-    return this.#loads
+    return this.#load.reports
   }
 
   start(): void {
@@ -76,16 +83,15 @@ export class UpstreamWatch {
   }
 
   async #look(): Promise<void> {
-    const { client, dialect, onLoad, deadlineMs = DEADLINE_MS } = this.#options
+    const { client, deadlineMs = DEADLINE_MS } = this.#options
     try {
-      const loads = (await dialect.load?.(client, deadlineMs)) ?? null
-      if (loads === null) await this.#askHealth(deadlineMs)
+      const isLoadKnown = await this.#load.ask(deadlineMs)
+      if (!isLoadKnown) await this.#askHealth(deadlineMs)
       const replaced = await this.#isReplaced(deadlineMs)
       if (this.#isClosed) return
       if (replaced !== null) return this.#lose(replaced)
       this.#answered()
-      this.#loads = loads ?? []
-      for (const load of this.#loads) onLoad(load)
+      this.#load.tell()
     } catch (thrown) {
       if (this.#isClosed) return
       const error = BatonError.from(thrown)
@@ -125,7 +131,7 @@ export class UpstreamWatch {
     const { identity, askIdentity } = this.#options
     const isDue = this.#failures > 0 || ++this.#looks % IDENTITY_EVERY === 0
     if (!isDue || identity === undefined || identity === null) return null
-    const now = (await askIdentity?.(deadlineMs)) ?? null
+    const now = (await askIdentity?.(deadlineMs).catch(() => null)) ?? null
     const changed = now === null ? [] : changedNames(identity, now)
     if (changed.length === 0) return null
     return new BatonError(
