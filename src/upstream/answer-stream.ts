@@ -26,18 +26,19 @@ type Body = 'events' | 'whole' | 'error'
 
 export class AnswerStream implements UpstreamSink {
   readonly book: OutputBook
-  readonly #written: WrittenRequest
+  #written: WrittenRequest
   /** The `traceparent` of the call, for engines that make spans. */
   readonly #traceparent: string | undefined
   readonly #sse: SseReader
   readonly #queue: (AnswerChunk | BatonError)[] = []
   /** Tokens of the chunks that were read; queued ones may be dropped. */
   #taken = 0
+  #client: UpstreamClient | null = null
   #call: UpstreamCall | null = null
   #body: Body = 'events'
   #status = 0
   #retryAfter: string | undefined
-  readonly #kept: Buffer[] = []
+  #kept: Buffer[] = []
   #keptBytes = 0
   #hasEnded = false
   #isPaused = false
@@ -52,6 +53,7 @@ export class AnswerStream implements UpstreamSink {
   }
 
   start(client: UpstreamClient): void {
+    this.#client = client
     const { http } = this.#written
     const traceparent = this.#traceparent
     const headers = traceparent === undefined ? http.headers : { ...http.headers, traceparent }
@@ -107,6 +109,7 @@ export class AnswerStream implements UpstreamSink {
       this.#fail(codedAnswer(coding, status))
       return
     }
+    if (status === 200) this.#written.onAccepted?.()
     if (status !== 200) this.#body = 'error'
     else if (this.#written.isWhole === true) this.#body = 'whole'
     else {
@@ -136,6 +139,7 @@ export class AnswerStream implements UpstreamSink {
   onEnd(): void {
     if (this.#arrival !== null) this.#letGo()
     if (this.#hasEnded) return
+    if (this.#startInstead()) return
     const text = Buffer.concat(this.#kept).toString('utf8')
     if (this.#body === 'error') {
       this.#fail(errorOfResponse(this.#status, text, this.#retryAfter))
@@ -159,6 +163,20 @@ export class AnswerStream implements UpstreamSink {
         },
       ),
     )
+  }
+
+  /** True: the server does not have this form of the request, and another one was sent. */
+  #startInstead(): boolean {
+    const { instead } = this.#written
+    if (this.#client === null || instead?.statuses.includes(this.#status) !== true) return false
+    this.#call?.abort()
+    this.#written = instead.written
+    this.#body = 'events'
+    this.#status = 0
+    this.#kept = []
+    this.#keptBytes = 0
+    this.start(this.#client)
+    return true
   }
 
   onError(error: BatonError): void {

@@ -144,7 +144,7 @@ export class UpstreamEngine implements Engine {
     const said = await this.#untilReady(() => dialect.describe(this.#client, this.#closing.signal))
     const facts = this.#named(said)
     const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
-      serverIdentity(this.#client, { kind: found.kind, model: facts.model, deadlineMs })
+      serverIdentity(this.#client, { dialect, model: facts.model, deadlineMs })
     const identity = await askIdentity(IDENTITY_MS)
     const { modelPath, text, remote } = await this.#findText(facts, dialect, found.kind)
     this.#throwIfClosed()

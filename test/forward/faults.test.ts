@@ -112,8 +112,8 @@ describe('error responses of an engine', () => {
     [500, { error: { message: 'Traceback (most recent call last)' } }],
     [400, { error: 'upstream http://10.1.2.3:8000/v1 said no' }],
     [422, { detail: 'see \\/srv\\/x\\/y.py line 3' }],
-    [401, { error: { message: 'wrong key' } }],
-    [403, { error: { message: 'no' } }],
+    [401, { error: { message: 'wrong key sk-1' } }],
+    [403, { error: { message: 'see /srv/x.py' } }],
   ])('%i %j - is returned without internal details', async (status, value) => {
     const refused = jsonResponse(status, value)
     const gateway = await gatewayOf([await engine(() => refused)])
@@ -121,7 +121,7 @@ describe('error responses of an engine', () => {
     expect(answer.status).toBeGreaterThanOrEqual(400)
     const text = answer.body.toString()
     expect(JSON.parse(text)).toHaveProperty('error.message')
-    expect(text).not.toMatch(/srv|Traceback|10\.1\.2|wrong key|"no"/)
+    expect(text).not.toMatch(/srv|Traceback|10\.1\.2|sk-1/)
   })
 
   it('an HTML page of a proxy - becomes an error in the format of the API', async () => {

@@ -44,6 +44,67 @@ describe('vLLM', () => {
     expect(chunks[0]?.logprobs?.[0]).toMatchObject({ tokenId: 735, top: [{ tokenId: 735 }] })
   })
 
+  it.each([403, 404])(
+    '/inference/v1/generate is answered with %i after a restart - the same request uses /v1/completions, and so do the next ones',
+    async (status) => {
+      let isOn = true
+      const server = await fakeServer((request) => {
+        const about = ABOUT['vllm']?.[`${request.method} ${request.path}`]
+        if (about !== undefined) return responseOf('vllm', about)
+        if (request.path !== '/inference/v1/generate') return responseOf('vllm', 'cmpl_stream')
+        if (!isOn) return jsonResponse(status, { error: { message: 'Scale-out is disabled' } })
+        const isQuestion = request.body.includes('"token_ids":[]')
+        return responseOf('vllm', isQuestion ? 'generate_err_empty' : 'generate_stream')
+      })
+      const notes: string[] = []
+      const engine = await startedEngine({ url: server.url, onNote: (note) => notes.push(note) })
+      closeAfterwards({ close: () => engine.cleanup() }, server)
+      isOn = false
+      const asked = server.seen.length
+      const request = requestOf({ stop: { maxTokens: 3 } })
+      const chunks = await chunksOf(engine, request)
+      validated(request, chunks)
+      expect(tokensOf(chunks)).toEqual([735, 706, 20])
+      await chunksOf(engine, requestOf({ stop: { maxTokens: 3 } }))
+      expect(server.seen.slice(asked).map(({ path }) => path)).toEqual([
+        '/inference/v1/generate',
+        '/v1/completions',
+        '/v1/completions',
+      ])
+      expect(notes.filter((note) => note.includes('generate'))).toHaveLength(1)
+    },
+  )
+
+  it('its key is changed - every request is refused with its words, and both routes stay known', async () => {
+    let isOn = true
+    const server = await fakeServer((request) => {
+      const about = ABOUT['vllm']?.[`${request.method} ${request.path}`]
+      if (about !== undefined) return responseOf('vllm', about)
+      if (!isOn) return jsonResponse(403, { error: 'Unauthorized' })
+      const isQuestion = request.body.includes('"token_ids":[]')
+      return responseOf('vllm', isQuestion ? 'generate_err_empty' : 'generate_stream')
+    })
+    const engine = await startedEngine({ url: server.url })
+    closeAfterwards({ close: () => engine.cleanup() }, server)
+    isOn = false
+    const error = await failureOf(chunksOf(engine, requestOf()))
+    expect(error.message).toMatch(/refuses .*Unauthorized/)
+    expect(error.row.migratable).toBe(true)
+    isOn = true
+    await chunksOf(engine, requestOf())
+    expect(server.seen.at(-1)?.path).toBe('/inference/v1/generate')
+  })
+
+  it('its key is wrong from the start - is said so, and it is not taken for another kind of server', async () => {
+    const server = await fakeServer(({ method, path }) => {
+      if (path === '/v1/models') return jsonResponse(401, { error: 'Unauthorized' })
+      const about = ABOUT['vllm']?.[`${method} ${path}`]
+      return about === undefined ? undefined : responseOf('vllm', about)
+    })
+    closeAfterwards(server)
+    await expect(startedEngine({ url: server.url })).rejects.toThrow(/refuses .*Unauthorized/)
+  })
+
   it('/inference/v1/generate if available - is used, except for structured output', async () => {
     const server = await fakeServer((request) => {
       const about = ABOUT['vllm']?.[`${request.method} ${request.path}`]

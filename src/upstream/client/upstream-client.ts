@@ -70,6 +70,7 @@ export class UpstreamClient {
   #isClosed = false
   #heard = 0
   #runs = 0
+  #accessRefusals = 0
   #started = 0
   #failures = 0
   #retries = 0
@@ -134,7 +135,13 @@ export class UpstreamClient {
     return call
   }
 
+  /** Answers to requests with a body that refuse Baton's credentials. */
+  get accessRefusals(): number {
+    return this.#accessRefusals
+  }
+
   #answered({ status }: ResponseHead, isRun: boolean): void {
+    if (isRun && (status === 401 || status === 403)) this.#accessRefusals += 1
     // A gateway's report that its server is unavailable; every other answer counts as an answer.
     const isAway = status === 502 || status === 503 || status === 504
     if (!isAway) this.breaker.succeeded()

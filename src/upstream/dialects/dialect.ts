@@ -85,6 +85,10 @@ export interface WrittenRequest {
   readonly complete?: () => Promise<Pick<Chunk, 'prefillResult' | 'engineData'>>
   /** Passed on as soon as the request was sent, so that decode may start. */
   readonly meeting?: PrefillResult
+  /** The same request for another route, when the server refuses this one with such a status. */
+  readonly instead?: { readonly statuses: readonly number[]; readonly written: WrittenRequest }
+  /** Called when the server has accepted the request. */
+  readonly onAccepted?: () => void
   /** Releases what the request holds, for example a slot; called once, however it ends. */
   readonly release?: () => void
   /**
@@ -100,6 +104,11 @@ export interface Dialect {
   describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts>
   /** May wait, for example for a slot; rejects with a typed error. */
   write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest>
+  /**
+   * What was learned at the start and another server at the address may have otherwise, by name: only what is known
+   * now, and the same for equal servers.
+   */
+  identity?(client: UpstreamClient, deadlineMs: number): Promise<Readonly<Record<string, unknown>>>
   /** Null: the server does not report it. */
   load?(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null>
   /** The server's ids of a text, with control tokens recognised; null: it has no such route. */

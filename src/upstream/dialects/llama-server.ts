@@ -16,6 +16,7 @@ import { firstModel } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { LlamaSlots } from './llama-slots.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
+import type { JsonObject } from './plain-values.ts'
 import { slotCountIn } from './slot-pool.ts'
 import { TenantSlots } from './tenant-slots.ts'
 
@@ -79,6 +80,13 @@ export class LlamaServerDialect implements Dialect {
 
   async close(): Promise<void> {
     await this.#slots?.close()
+  }
+
+  async identity(client: UpstreamClient, deadlineMs: number): Promise<JsonObject> {
+    const props = await askJson(client, '/props', { deadlineMs })
+    if (!isRecord(props)) return {}
+    const { model_path, chat_template, total_slots } = props
+    return { model_path, chat_template, total_slots }
   }
 
   async load(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null> {

@@ -110,6 +110,18 @@ export class SglangDialect implements Dialect {
     }
   }
 
+  async identity(client: UpstreamClient, deadlineMs: number): Promise<JsonObject> {
+    const info = await askJson(client, '/model_info', { deadlineMs })
+    const server = await askJson(client, '/server_info', { deadlineMs })
+    return given({
+      model_path: textIn(info, 'model_path'),
+      disaggregation_mode: textIn(info, 'disaggregation_mode'),
+      page_size: numberIn(server, 'page_size'),
+      dp_size: numberIn(server, 'dp_size'),
+      disaggregation_bootstrap_port: numberIn(server, 'disaggregation_bootstrap_port'),
+    })
+  }
+
   async load(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null> {
     const answer = await fetchWhole(client, { method: 'GET', path: '/v1/loads' }, { deadlineMs })
     if (answer.status !== 200) return null

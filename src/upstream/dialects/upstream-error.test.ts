@@ -63,8 +63,8 @@ describe('errorOfResponse', () => {
     [422, '{"detail":[{"msg":"JSON decode error"}]}', 'backend.invalid_argument'],
     [404, '{"detail":"Not Found"}', 'backend.invalid_argument'],
     [400, 'no JSON at all', 'backend.invalid_argument'],
-    [401, '{}', 'backend.unknown'],
-    [403, '{}', 'backend.unknown'],
+    [401, '{}', 'backend.worker_unavailable'],
+    [403, '{}', 'backend.worker_unavailable'],
     [429, '{}', 'capacity.worker_overloaded'],
     [500, 'Internal Server Error', 'backend.engine_shutdown'],
     [502, '', 'backend.worker_unavailable'],
@@ -90,6 +90,28 @@ describe('the message of a failed engine', () => {
   ])('%s - has words for operators, and nothing else of the text', (message, shown) => {
     const error = errorOfResponse(500, JSON.stringify({ error: { message } }))
     expect(error.message).toBe(`the engine failed (${shown})`)
+  })
+})
+
+describe('the message of an engine that refuses its frontend', () => {
+  it.each([
+    [401, 'Unauthorized', 'the credentials of its frontend (status 401): Unauthorized'],
+    [401, 'bad key sk-abc1', 'the credentials of its frontend (status 401): bad key …'],
+    [
+      401,
+      'key Ab1********yz is wrong',
+      'the credentials of its frontend (status 401): key … is wrong',
+    ],
+    [401, 'not 3f9c0a77b1d24e55', 'the credentials of its frontend (status 401): not …'],
+    [
+      403,
+      'Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out',
+      'to serve this to its frontend (status 403): Scale-out endpoints are disabled. Restart vllm serve with --enable-scale-out',
+    ],
+    [403, 'see /srv/x/y.py', 'to serve this to its frontend (status 403)'],
+  ])('%i %s - has its words without keys', (status, message, shown) => {
+    const error = errorOfResponse(status, JSON.stringify({ error: { message } }))
+    expect(error.message).toBe(`the engine refuses ${shown}`)
   })
 })
 

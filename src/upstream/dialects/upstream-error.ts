@@ -90,12 +90,16 @@ function upstreamError(
   const cause = new Error(`upstream answered ${status}: ${message.slice(0, 2000)}`)
   const shown = publicMessage(message)
   const because = shown === null ? '' : `: ${shown}`
-  if (status === 401 || status === 403) {
-    // The credentials are Baton's, not the client's.
-    return new BatonError('backend.unknown', 'the engine refuses the credentials of its frontend', {
-      data,
-      cause,
-    })
+  if (isAccessRefusal(status)) {
+    // The credentials are Baton's, not the client's, and another engine may accept them.
+    const what =
+      status === 401 ? 'the credentials of its frontend' : 'to serve this to its frontend'
+    const words = shown === null ? '' : `: ${withoutKeys(shown)}`
+    return new BatonError(
+      'backend.worker_unavailable',
+      `the engine refuses ${what} (status ${status})${words}`,
+      { data, cause },
+    )
   }
   if (status === 429) {
     return new BatonError('capacity.worker_overloaded', `the engine has no capacity${because}`, {
@@ -133,6 +137,19 @@ const KNOWN_FAILURES =
 function knownFailure(message: string): string[] {
   const [found] = KNOWN_FAILURES.exec(message) ?? []
   return found === undefined ? [] : [found]
+}
+
+/** The server does not accept who asks, or what may be asked: a matter of its settings, not of the request. */
+export function isAccessRefusal(status: unknown): boolean {
+  return status === 401 || status === 403
+}
+
+/** Servers repeat the key that they refuse, or parts of it. */
+function withoutKeys(text: string): string {
+  return text.replaceAll(
+    /[^\s'"`]*\*{2}[^\s'"`]*|\b(?:sk|pk|hf|key|token)[-_][^\s'"`]+|(?=[\w.-]*\d)[\w.-]{16,}|(?<=\bbearer )\S+/gi,
+    '…',
+  )
 }
 
 /** Text arrived where ids were requested: the engine is too old, or of another kind. */

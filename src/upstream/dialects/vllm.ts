@@ -44,12 +44,15 @@ const METRICS = [
   'vllm:nixl_bytes_transferred_sum',
 ]
 const LEGS_PER_LOOK = 32
+/** Answers to a route that is disabled, or that a version does not have. */
+const WITHOUT_ROUTE = [403, 404, 405]
 
 export class VllmDialect implements Dialect {
   readonly knowsMinTokens = true
   readonly #clock: Clock
   readonly #onNote: (note: string) => void
   #hasGenerate = false
+  #metricsNow: readonly MetricSample[] = []
   #bytesFetched = 0
   /** From the first prefill leg of a server that pushes. */
   #identity: JsonObject | null = null
@@ -75,6 +78,7 @@ export class VllmDialect implements Dialect {
       throw new BatonError('backend.worker_unavailable', 'vLLM lists no model')
     const metrics = await this.#metricsOrNote(client, signal)
     this.#bytesFetched = bytesFetched(metrics)
+    this.#metricsNow = metrics
     this.#hasGenerate = await hasGenerate(client, signal)
     const [cache] = metricSamples(metrics, ['vllm:cache_config_info'])
     const kvBlockTokens = Number(cache?.labels['block_size'])
@@ -102,9 +106,25 @@ export class VllmDialect implements Dialect {
     const transfer = paramsOfPrefill(request.prefillResult, this.#clock.epochMs())
     const isPlain = transfer === null && request.sampling.guided === undefined
     const { dpRank } = request.routing
-    if (isPlain && this.#hasGenerate) {
-      return this.#written(generateBody(request, context), request, dpRank)
+    const completions = this.#writeCompletion(request, context, transfer)
+    if (!isPlain || !this.#hasGenerate) return completions
+    // Another server may answer at the address since it was asked, which does not have the route.
+    const onAccepted = (): void => {
+      this.#hasGenerate = false
+      this.#onNote('does not serve /inference/v1/generate any more: /v1/completions is used')
     }
+    return {
+      ...this.#written(generateBody(request, context), request, dpRank),
+      instead: { statuses: WITHOUT_ROUTE, written: { ...completions, onAccepted } },
+    }
+  }
+
+  #writeCompletion(
+    request: GenerateRequest,
+    context: WriteContext,
+    transfer: JsonObject | null,
+  ): WrittenRequest {
+    const { dpRank } = request.routing
     const body = {
       ...completionBody(request, context),
       stream: true,
@@ -137,7 +157,19 @@ export class VllmDialect implements Dialect {
     }
   }
 
+  /** From the metrics that were read last, because the check before has just read them. */
+  identity(): Promise<JsonObject> {
+    const [cache] = metricSamples(this.#metricsNow, ['vllm:cache_config_info'])
+    const blockTokens = Number(cache?.labels['block_size'])
+    const ranks = ranksIn(this.#metricsNow)
+    return Promise.resolve({
+      ...(blockTokens > 0 ? { block_size: blockTokens } : {}),
+      ...(ranks > 0 ? { data_parallel_ranks: ranks } : {}),
+    })
+  }
+
   async load(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null> {
+    this.#metricsNow = []
     const { status, text } = await fetchWhole(
       client,
       { method: 'GET', path: '/metrics' },
@@ -145,6 +177,7 @@ export class VllmDialect implements Dialect {
     )
     if (status !== 200) return null
     const metrics = parsePrometheus(text, METRICS)
+    this.#metricsNow = metrics
     const blocks = Number(
       metricSamples(metrics, ['vllm:cache_config_info'])[0]?.labels['num_gpu_blocks'],
     )

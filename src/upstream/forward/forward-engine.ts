@@ -102,7 +102,7 @@ export class ForwardEngine implements Engine {
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
     this.#chatTemplate = facts?.chatTemplate ?? null
     const askIdentity = (deadlineMs: number): Promise<ServerIdentity | null> =>
-      serverIdentity(client, { kind, model: name, deadlineMs })
+      serverIdentity(client, { dialect, model: name, deadlineMs })
     const identity = await askIdentity(ASK_MS)
     this.#watch = new UpstreamWatch({
       client,

@@ -9,6 +9,7 @@ import type { DisaggregationMode } from '../../request/index.ts'
 import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
 import { firstModel } from '../client/model-list.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
+import { errorOfResponse, isAccessRefusal } from '../dialects/upstream-error.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
 
 export interface FoundKind {
@@ -99,8 +100,11 @@ function sglangMode(said: unknown): DisaggregationMode | null {
 /** Other servers have `/version` too; vLLM names itself in its list of models and has `/ping`. */
 async function isVllm(client: UpstreamClient, signal?: AbortSignal): Promise<boolean> {
   const options = { deadlineMs: DEADLINE_MS, ...(signal === undefined ? {} : { signal }) }
-  const models = await askJson(client, '/v1/models', options)
-  const first = firstModel(models)
+  const request = { method: 'GET', path: '/v1/models' }
+  const answer = await fetchWhole(client, request, options)
+  // Taken for another kind it would be served without its model.
+  if (isAccessRefusal(answer.status)) throw errorOfResponse(answer.status, answer.text)
+  const first = firstModel(answer.status === 200 ? jsonOf(answer.text) : null)
   if (first?.['owned_by'] === 'vllm') return true
   const { status } = await fetchWhole(client, { method: 'GET', path: '/ping' }, options)
   return status === 200 && typeof first?.['max_model_len'] === 'number'

@@ -1,10 +1,11 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { fakeServer } from '../../../test/upstream/transcripts.ts'
+import { fakeServer, jsonResponse } from '../../../test/upstream/transcripts.ts'
 import { until } from '../../../test/until.ts'
 import { BatonError } from '../../base/index.ts'
 import { osClock } from '../../os/index.ts'
 import { UpstreamClient } from '../client/upstream-client.ts'
 import { parseUpstreamUrl } from '../client/upstream-url.ts'
+import { createDialect } from '../dialects/dialect-table.ts'
 import { serverIdentity } from './server-identity.ts'
 import { UpstreamWatch } from './upstream-watch.ts'
 
@@ -90,26 +91,55 @@ async function silentServer(callsMax?: number): Promise<Silent> {
   return silent
 }
 
+interface Says {
+  models: object[]
+  props?: object
+  info?: object
+  metrics?: string
+  isSilent?: boolean
+  refusal?: number
+}
+
 /** A server whose description is what `says` has; it answers everything else with 200. */
-async function describedServer(says: { models: object[]; props?: object; isSilent?: boolean }) {
+async function describedServer(says: Says) {
   let asked = 0
-  const server = await fakeServer(({ path }) => {
+  const server = await fakeServer(({ path, method }) => {
+    if (path === '/403') return jsonResponse(403, {})
+    if (says.refusal !== undefined && (path === '/v1/models' || method === 'POST')) {
+      return jsonResponse(says.refusal, { error: 'Unauthorized' })
+    }
     if (path === '/v1/models') asked += 1
     if (path === '/v1/models' && says.isSilent === true) return null
-    const body = JSON.stringify(path === '/props' ? says.props : { data: says.models })
+    const bodies: Readonly<Record<string, string | undefined>> = {
+      '/props': JSON.stringify(says.props),
+      '/model_info': JSON.stringify(says.info),
+      '/metrics': says.metrics,
+    }
+    const body = bodies[path] ?? JSON.stringify({ data: says.models })
     return `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`
   })
   const client = new UpstreamClient({ url: parseUpstreamUrl(server.url), clock: osClock })
-  const kind = says.props === undefined ? 'openai' : 'llama-server'
+  const { props, info, metrics } = says
+  const kind =
+    props !== undefined
+      ? 'llama-server'
+      : info !== undefined
+        ? 'sglang'
+        : metrics !== undefined
+          ? 'vllm'
+          : 'openai'
+  const dialect = await createDialect(kind, { mode: 'agg', clock: osClock })
+  await dialect.load?.(client, 400)
   const askIdentity = (deadlineMs: number) =>
-    serverIdentity(client, { kind, model: 'm', deadlineMs })
+    serverIdentity(client, { dialect, model: 'm', deadlineMs })
   const lost: string[] = []
+  const told: (string | null)[] = []
   let checks = 0
   /** Checks at each question for the identity. */
   const checksAt: number[] = []
   const watch = new UpstreamWatch({
     client,
-    dialect: {},
+    dialect,
     identity: await askIdentity(400),
     askIdentity: (deadlineMs) => {
       checksAt.push(checks)
@@ -124,12 +154,18 @@ async function describedServer(says: { models: object[]; props?: object; isSilen
     },
     everyMs: 1,
     onLoad: () => undefined,
-    onUnavailable: () => undefined,
+    onUnavailable: (error) => told.push(error?.message ?? null),
     onLost: ({ message }) => lost.push(message),
   })
   open.push(watch, client, server)
   watch.start()
-  return { lost, asked: () => asked, checksAt }
+  return { lost, told, client, asked: () => asked, checksAt }
+}
+
+function metricsOf(blockTokens: number, ranks: number): string {
+  const engines = Array.from({ length: ranks }, (_, rank) => `{engine="${rank}"} 0\n`)
+  const running = engines.map((engine) => `vllm:num_requests_running${engine}`).join('')
+  return `${running}vllm:cache_config_info{block_size="${blockTokens}",num_gpu_blocks="9",engine="0"} 1\n`
 }
 
 describe('UpstreamWatch - another server at the address', () => {
@@ -140,10 +176,15 @@ describe('UpstreamWatch - another server at the address', () => {
     ['another file', { props: { ...props, model_path: '/n' } }, 'model_path'],
     ['another template', { props: { ...props, chat_template: 'u' } }, 'chat_template'],
     ['another number of slots', { props: { ...props, total_slots: 1 } }, 'total_slots'],
+    ['another role', { info: { disaggregation_mode: 'prefill' } }, 'disaggregation_mode'],
+    ['another block size', { metrics: metricsOf(64, 1) }, 'block_size'],
+    ['another number of ranks', { metrics: metricsOf(16, 2) }, 'data_parallel_ranks'],
   ])('%s - it is lost, although every check was answered', async (_, change, field) => {
     const says = {
       models: [{ id: 'm', max_model_len: 4 }] as object[],
       ...('props' in change ? { props: props as object } : {}),
+      ...('info' in change ? { info: { disaggregation_mode: 'null' } as object } : {}),
+      ...('metrics' in change ? { metrics: metricsOf(16, 1) } : {}),
     }
     const { lost } = await describedServer(says)
     Object.assign(says, change)
@@ -155,6 +196,38 @@ describe('UpstreamWatch - another server at the address', () => {
     const { checksAt } = await describedServer({ models: [{ id: 'm', max_model_len: 4 }] })
     await until('four questions', () => checksAt.length >= 4)
     expect(checksAt.slice(0, 4)).toEqual([5, 10, 15, 20])
+  })
+
+  it('its metrics are empty for a while - it stays', async () => {
+    const says = { models: [{ id: 'm' }], metrics: metricsOf(16, 1) }
+    const { lost, asked } = await describedServer(says)
+    says.metrics = ''
+    const before = asked()
+    await until('3 more questions', () => asked() > before + 3)
+    expect(lost).toEqual([])
+  })
+
+  it.each([401, 403])(
+    'it refuses its frontend with %i - it gets no new requests until it does not, and the reason has its words',
+    async (status) => {
+      const says: Says = { models: [{ id: 'm' }] }
+      const { lost, told } = await describedServer(says)
+      says.refusal = status
+      await until('no new requests', () => told.length > 0)
+      expect(told).toEqual([expect.stringMatching(`status ${status}\\): Unauthorized`)])
+      delete says.refusal
+      await until('new requests', () => told.length > 1)
+      expect([told[1], lost]).toEqual([null, []])
+    },
+  )
+
+  it('it refuses a request of its frontend - it is asked at the next check', async () => {
+    const { client, checksAt } = await describedServer({ models: [{ id: 'm' }] })
+    await until('a question', () => checksAt.length > 0)
+    const before = client.accessRefusals
+    client.send({ method: 'POST', path: '/403', body: '{}' }, SINK)
+    await until('the refusal', () => client.accessRefusals > before)
+    await until('the next question', () => checksAt.some((at) => at % 5 !== 0))
   })
 
   it('it does not say who it is, or says it too late - it stays', async () => {

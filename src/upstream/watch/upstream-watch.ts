@@ -16,6 +16,7 @@ import type { LoadReport } from '../../kv/index.ts'
 import { fetchWhole } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { Dialect } from '../dialects/dialect.ts'
+import { isAccessRefusal } from '../dialects/upstream-error.ts'
 import { LoadWatch } from './load-watch.ts'
 import { changedNames } from './server-identity.ts'
 import type { ServerIdentity } from './server-identity.ts'
@@ -52,6 +53,10 @@ export class UpstreamWatch {
   #timer: Timer | null = null
   #failures = 0
   #isUnavailable = false
+  /** The server is there, and refuses Baton's credentials. */
+  #refusal: BatonError | null = null
+  /** The client's counter at the last question for the identity. */
+  #refusalsSeen = 0
   /** The client's counter at the end of the last check. */
   #heard = 0
   #isClosed = false
@@ -104,9 +109,10 @@ export class UpstreamWatch {
 
   #answered(): void {
     this.#failures = 0
-    if (!this.#isUnavailable) return
-    this.#isUnavailable = false
-    this.#options.onUnavailable(null)
+    const isUnavailable = this.#refusal !== null
+    if (isUnavailable === this.#isUnavailable) return
+    this.#isUnavailable = isUnavailable
+    this.#options.onUnavailable(this.#refusal)
   }
 
   #failed(error: BatonError): void {
@@ -126,18 +132,32 @@ export class UpstreamWatch {
     this.#options.onLost(error)
   }
 
-  /** After a missed answer, and from time to time, because a server may be replaced between two checks. */
+  /**
+   * After a missed answer, after a request was refused, and from time to time, because a server may be replaced between
+   * two checks.
+   */
   async #isReplaced(deadlineMs: number): Promise<BatonError | null> {
-    const { identity, askIdentity } = this.#options
-    const isDue = this.#failures > 0 || ++this.#looks % IDENTITY_EVERY === 0
+    const { client, identity, askIdentity } = this.#options
+    const isRefused = this.#refusal !== null || client.accessRefusals !== this.#refusalsSeen
+    const isDue = this.#failures > 0 || ++this.#looks % IDENTITY_EVERY === 0 || isRefused
+    // A server that never told its models may refuse to tell them.
     if (!isDue || identity === undefined || identity === null) return null
-    const now = (await askIdentity?.(deadlineMs).catch(() => null)) ?? null
-    const changed = now === null ? [] : changedNames(identity, now)
-    if (changed.length === 0) return null
-    return new BatonError(
-      'backend.worker_unavailable',
-      `another server answers at this address: it differs in ${changed.join(', ')}`,
-    )
+    this.#refusalsSeen = client.accessRefusals
+    try {
+      const now = (await askIdentity?.(deadlineMs)) ?? null
+      this.#refusal = null
+      const changed = now === null ? [] : changedNames(identity, now)
+      if (changed.length === 0) return null
+      return new BatonError(
+        'backend.worker_unavailable',
+        `another server answers at this address: it differs in ${changed.join(', ')}`,
+      )
+    } catch (thrown) {
+      const error = BatonError.from(thrown)
+      // Otherwise it does not answer this now.
+      if (isAccessRefusal(error.data['upstreamStatus'])) this.#refusal = error
+      return null
+    }
   }
 
   /** True when the server is alive although it has not answered. */
