@@ -79,4 +79,6 @@ export interface EngineObserver {
    * called with `null`. Running requests are not affected.
    */
   unavailable?(reason: BatonError | null): void
+  /** For an engine that loads and unloads LoRA adapters while it runs: all that it serves from now on. */
+  loraAdapters?(names: readonly string[]): void
 }

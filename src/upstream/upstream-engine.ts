@@ -23,6 +23,7 @@ import { KvEventFeed } from './events/kv-event-feed.ts'
 import type { KvEventPlace } from './events/kv-event-feed.ts'
 import type { ForwardTarget } from './forward/forward-target.ts'
 import { crossingOf, forwardedChunks } from './forward/remote-forward.ts'
+import { AdapterNews } from './watch/adapter-news.ts'
 import { HandOverCounts } from './watch/hand-over-counts.ts'
 import { OutputBook } from './output-book.ts'
 import { generateInTwo, tokensOwed } from './min-tokens.ts'
@@ -102,6 +103,7 @@ export class UpstreamEngine implements Engine {
   #observer: EngineObserver | null = null
   #lacksText = false
   readonly #handOvers = new HandOverCounts()
+  readonly #adapters = new AdapterNews()
 
   /** Throws `config.invalid`. */
   constructor(options: UpstreamEngineOptions) {
@@ -153,6 +155,9 @@ export class UpstreamEngine implements Engine {
       dialect,
       identity,
       askIdentity,
+      ...(dialect.hasAdapters === true
+        ? { adapters: this.#adapters.from(facts.loraAdapters) }
+        : {}),
       clock: this.#options.clock,
       everyMs: this.#options.watchMs ?? 1000,
       onLoad: (report) => this.#observer?.load(report),
@@ -255,6 +260,7 @@ export class UpstreamEngine implements Engine {
 
   observe(observer: EngineObserver): void {
     this.#observer = observer
+    this.#adapters.tell(observer)
     this.#started?.feed?.start()
   }
 

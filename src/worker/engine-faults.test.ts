@@ -36,6 +36,26 @@ function loadOf({ active = 3, queued = 0, prefill = 0 }): LoadReport {
 
 const hangAt: SimFault = { kind: 'hang', atToken: 1 }
 
+describe('Worker - an engine that loads and unloads LoRA adapters', () => {
+  it('its card has the newest list, and it stays registered; names that are none are reported', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const { observer, worker } = scene
+    const calls = [...scene.calls]
+    observer?.loraAdapters?.(['poet'])
+    await scene.clock.settle()
+    expect(worker.memberCard()?.engine.loraAdapters).toEqual(['poet'])
+    for (const wrong of [[''], 'poet', null, [7]]) observer?.loraAdapters?.(wrong as never)
+    await scene.clock.settle()
+    expect(worker.memberCard()?.engine.loraAdapters).toEqual(['poet'])
+    expect(scene.events.filter(({ kind }) => kind === 'engine-fault').length).toBeGreaterThan(0)
+    observer?.loraAdapters?.([])
+    await scene.clock.settle()
+    expect(worker.memberCard()?.engine.loraAdapters).toEqual([])
+    expect(scene.calls).toEqual(calls)
+  })
+})
+
 describe('Worker - an engine that is temporarily unavailable', () => {
   it('running requests continue, the worker leaves discovery and rejoins with the engine', async () => {
     const scene = new Scene()

@@ -7,7 +7,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
-import { ownKvEvents, ownLoadReport, rankFault } from '../engine/index.ts'
+import { engineConfigFault, ownKvEvents, ownLoadReport, rankFault } from '../engine/index.ts'
 import type { Engine, EngineObserver } from '../engine/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { EngineConfig } from '../request/index.ts'
@@ -25,6 +25,7 @@ interface EngineReportsOptions {
   readonly mostOn: (dpRank: number) => number
   readonly onFault: (error: BatonError) => void
   readonly onUnavailable: (reason: BatonError | null) => void
+  readonly onAdapters: (names: readonly string[]) => void
   /** A report shows that the engine works. */
   readonly onSign: () => void
 }
@@ -34,15 +35,18 @@ export class EngineReports {
   readonly #load: LoadPublisher
   readonly #onFault: (error: BatonError) => void
   readonly #onUnavailable: (reason: BatonError | null) => void
+  readonly #onAdapters: (names: readonly string[]) => void
   readonly #onSign: () => void
   /** Faults reported so far, because an engine repeats the same fault with every step. */
   readonly #reportedFaults = new Set<string>()
   #uplink: WorkerUplink | undefined
 
-  constructor({ engine, clock, mostOn, onFault, onUnavailable, onSign }: EngineReportsOptions) {
+  constructor(options: EngineReportsOptions) {
+    const { engine, clock, mostOn, onFault, onUnavailable, onAdapters, onSign } = options
     const heldKv = engine.heldKv?.bind(engine) ?? null
     this.#onFault = onFault
     this.#onUnavailable = onUnavailable
+    this.#onAdapters = onAdapters
     this.#onSign = onSign
     this.#kvEvents = new KvEventPublisher(
       (batch) => this.#uplink?.publishKvEvents(batch),
@@ -63,10 +67,8 @@ export class EngineReports {
    * The observer for the engine, whose config names its ranks; `withKvEvents` is false for workers whose blocks routers
    * do not use.
    */
-  observer(
-    { dataParallelStartRank = 0, dataParallelSize = 1 }: EngineConfig,
-    withKvEvents: boolean,
-  ): EngineObserver {
+  observer(config: EngineConfig, withKvEvents: boolean): EngineObserver {
+    const { dataParallelStartRank = 0, dataParallelSize = 1 } = config
     const ranks = { dataParallelStartRank, dataParallelSize }
     return {
       kvEvents: (dpRank, events) => {
@@ -86,6 +88,11 @@ export class EngineReports {
       // The engine may give any value as the reason; only null means that it is available.
       unavailable: (reason) =>
         this.#onUnavailable(reason === null ? null : BatonError.from(reason, 'backend.unknown')),
+      loraAdapters: (names) => {
+        const fault = engineConfigFault({ ...config, loraAdapters: names })
+        if (fault !== null) this.#reportFault('names of LoRA adapters', fault.detail)
+        else this.#onAdapters([...names])
+      },
     }
   }
 

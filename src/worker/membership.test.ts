@@ -61,7 +61,8 @@ async function brokenDiscovery() {
     card: CARD,
     register: async () => {
       reach('register')
-      return { update: () => Promise.resolve(), close: async () => reach('unregister') }
+      const update = async ({ engine }: WorkerCard) => reach(`update ${engine.model}`)
+      return { update, close: async () => reach('unregister') }
     },
     onFault: ({ code }, isWanted) => told.push(`${code} ${isWanted ? 'in' : 'out'}`),
     onTold: (isMember) => told.push(isMember ? 'in' : 'out'),
@@ -70,6 +71,42 @@ async function brokenDiscovery() {
   const passed = (ms: number): Promise<number> => clock.run(clock.nowMs() + ms)
   return { membership, clock, calls, told, state, passed }
 }
+
+const withModel = (model: string): WorkerCard => ({ ...CARD, engine: { model } })
+
+describe('Membership - a changed card', () => {
+  it('while it is registered - the entry is changed, and the worker never leaves', async () => {
+    const { membership, calls, passed } = await brokenDiscovery()
+    membership.setCard(withModel('a'))
+    await passed(1)
+    expect([calls, membership.isMember]).toEqual([['register', 'update a'], true])
+    expect(membership.card.engine.model).toBe('a')
+  })
+
+  it('while it is absent - it rejoins with the new card', async () => {
+    const { membership, calls } = await brokenDiscovery()
+    await membership.setAbsent('engine-away', true)
+    membership.setCard(withModel('a'))
+    await membership.setAbsent('engine-away', false)
+    expect(calls).toEqual(['register', 'unregister', 'register'])
+  })
+
+  it('while discovery fails - the newest card is told when it works again', async () => {
+    const { membership, calls, state, passed } = await brokenDiscovery()
+    state.isBroken = true
+    membership.setCard(withModel('a'))
+    await passed(1)
+    membership.setCard(withModel('b'))
+    await passed(1)
+    state.isBroken = false
+    await passed(60_000)
+    expect(calls.at(-1)).toBe('update b')
+    expect(calls.filter((call) => call === 'update b').length).toBeGreaterThanOrEqual(2)
+    const count = calls.length
+    await passed(60_000)
+    expect([calls.length, membership.fault]).toEqual([count, null])
+  })
+})
 
 describe('Membership', () => {
   it('two concurrent changes - make one entry, and leaving removes it', async () => {

@@ -34,6 +34,9 @@ const PAUSE_MS_MAX = 5_000
 
 export class Membership {
   readonly #options: MembershipOptions
+  #card: WorkerCard
+  /** The card in the entry. */
+  #toldCard: WorkerCard | null = null
   readonly #absences = new Set<AbsenceReason>()
   #registration: Registration | null = null
   /** Its removal has begun, so it is not renewed any more, even if the removal has failed. */
@@ -54,6 +57,17 @@ export class Membership {
 
   constructor(options: MembershipOptions) {
     this.#options = options
+    this.#card = options.card
+  }
+
+  get card(): WorkerCard {
+    return this.#card
+  }
+
+  /** From now on the worker has this card; the entry is changed without leaving. */
+  setCard(card: WorkerCard): void {
+    this.#card = card
+    if (this.#isOpen) void this.#tell()
   }
 
   get isMember(): boolean {
@@ -135,7 +149,7 @@ export class Membership {
     this.#retry?.cancel()
     const isWanted = this.#isWanted
     try {
-      if (isWanted ? this.isMissing : this.isMember) {
+      if (isWanted ? this.isMissing || this.#toldCard !== this.#card : this.isMember) {
         await this.#change()
         this.#succeeded()
       }
@@ -152,7 +166,14 @@ export class Membership {
 
   /** An entry whose removal has begun is removed before there is a new one. */
   async #change(): Promise<void> {
-    const { register, card, onChange } = this.#options
+    const { register, onChange } = this.#options
+    const card = this.#card
+    if (this.#registration !== null && this.#isWanted && !this.#isEnding) {
+      await this.#registration.update(card)
+      this.#toldCard = card
+      onChange?.()
+      return
+    }
     if (this.#registration !== null) {
       this.#isEnding = true
       await this.#registration.close()
@@ -162,6 +183,7 @@ export class Membership {
     }
     if (!this.#isWanted) return
     this.#registration = await register(card)
+    this.#toldCard = card
     onChange?.()
   }
 

@@ -5,7 +5,7 @@
 import type { BatonError } from '../base/index.ts'
 import { assert } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
+import type { EngineConfig, GenerateRequest } from '../request/index.ts'
 import { AdminDrain } from './admin-drain.ts'
 import type { Admission } from './admission.ts'
 import { Canary } from './canary.ts'
@@ -19,7 +19,6 @@ import type { WorkerOptions } from './worker-options.ts'
 import type { WorkerAddress, WorkerPorts } from './worker-ports.ts'
 
 export interface ServingState {
-  readonly card: WorkerCard
   readonly membership: Membership
   readonly admin: AdminDrain
   readonly controls: WorkerControls
@@ -56,7 +55,7 @@ export function createStanding(options: ServingStateOptions): ServingState {
   const graceMs = shutdownOf(worker).routerGraceMs
   const admin = new AdminDrain({ clock: worker.clock, admission, membership, graceMs })
   const controls = new WorkerControls(worker.engine, membership, isRunning)
-  return { card, membership, admin, controls, canary: createCanary(options) }
+  return { membership, admin, controls, canary: createCanary(options) }
 }
 
 /** A configured canary prompt takes precedence over the engine's own; null disables the probe. */

@@ -47,6 +47,8 @@ export class Worker implements WorkerHandler {
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
   #serving: ServingState | null = null
+  /** As the engine has told since its start; null: as in its configuration. */
+  #adapters: readonly string[] | null = null
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
   #quiescenceFailed = false
@@ -65,6 +67,7 @@ export class Worker implements WorkerHandler {
       mostOn: (dpRank) => this.#inside.mostOn(dpRank),
       onFault: (error) => this.#reportFault(error),
       onUnavailable: (reason) => this.#absence.set(reason),
+      onAdapters: (names) => this.#setAdapters(names),
       onSign: () => this.#stallWatch.sign(),
     })
     this.#limits = limits
@@ -101,7 +104,7 @@ export class Worker implements WorkerHandler {
 
   /** Known once the worker has an address. */
   get card(): WorkerCard | undefined {
-    return this.#serving?.card
+    return this.#serving?.membership.card
   }
 
   /**
@@ -133,8 +136,8 @@ export class Worker implements WorkerHandler {
       handOff: this.#handOff,
       stallWatch: this.#stallWatch,
       observe: (event) => this.#observe(event),
-      features: this.#serving?.card.engine.features ?? [],
-      embeddingLength: this.#serving?.card.engine.embeddingLength,
+      features: this.#serving?.membership.card.engine.features ?? [],
+      embeddingLength: this.#serving?.membership.card.engine.embeddingLength,
       cancelTimeoutMs: this.#limits.cancelTimeoutMs,
       onFreed: (freed) => this.#onFreed(freed, request),
     })
@@ -163,7 +166,7 @@ export class Worker implements WorkerHandler {
   /** Null: not registered, so the worker gets no requests. */
   memberCard(): WorkerCard | null {
     const serving = this.#serving
-    return serving?.membership.isMember === true ? serving.card : null
+    return serving?.membership.isMember === true ? serving.membership.card : null
   }
 
   health(): WorkerHealth {
@@ -237,7 +240,9 @@ export class Worker implements WorkerHandler {
       const address = await ports.open(config)
       this.#reports.connect(address.uplink)
       this.#handOff.connect(address.kv ?? {})
-      const serving = this.#serveWith(ports, config, address)
+      const loraAdapters = this.#adapters ?? config.loraAdapters
+      const now = loraAdapters === undefined ? config : { ...config, loraAdapters }
+      const serving = this.#serveWith(ports, now, address)
       this.#serving = serving
       this.#refuseWhenStopping()
       // Opens before the address is published, so that no routed request is refused.
@@ -247,7 +252,7 @@ export class Worker implements WorkerHandler {
       this.#setState('running')
       this.#absence.joined(serving.membership)
       serving.canary?.start()
-      return serving.card
+      return serving.membership.card
     } catch (thrown) {
       if (this.#stopping === null) {
         this.#admission.close()
@@ -256,6 +261,14 @@ export class Worker implements WorkerHandler {
       }
       throw BatonError.from(thrown, 'backend.unknown')
     }
+  }
+
+  #setAdapters(loraAdapters: readonly string[]): void {
+    this.#adapters = loraAdapters
+    const membership = this.#serving?.membership
+    if (membership === undefined) return
+    const { card } = membership
+    membership.setCard({ ...card, engine: { ...card.engine, loraAdapters } })
   }
 
   #serveWith(ports: WorkerPorts, config: EngineConfig, address: WorkerAddress): ServingState {

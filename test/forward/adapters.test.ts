@@ -1,5 +1,6 @@
 /** Forward mode in front of servers with LoRA adapters: the model name that a server gets. */
 import { afterEach, describe, expect, it } from 'vitest'
+import { until } from '../until.ts'
 import { fakeServer, jsonResponse } from '../upstream/transcripts.ts'
 import type { FakeServer } from '../upstream/transcripts.ts'
 import { ask, startGateway } from './gateway-kit.ts'
@@ -43,6 +44,39 @@ async function gatewayOf(
 
 const modelsAskedOf = ({ seen }: FakeServer): unknown[] =>
   seen.filter(({ path }) => path === CHAT).map(({ body }) => JSON.parse(body).model)
+
+/** A worker that starts asks its server for its version. */
+const startsOf = ({ seen }: FakeServer): number =>
+  seen.filter(({ path }) => path === '/version' || path === '/props').length
+
+describe('adapters that servers load and unload while they run', () => {
+  it('requests follow them, and no worker starts again', async () => {
+    const data: object[][] = [[{ id: 'm', owned_by: 'vllm' }], [{ id: 'm', owned_by: 'vllm' }]]
+    const poet = { id: 'poet', owned_by: 'vllm', parent: 'm' }
+    const servers = [await serverOf(data[0] ?? []), await serverOf(data[1] ?? [])]
+    const gateway = await gatewayOf(servers, { modelForgetSeconds: '1' })
+    const statusOf = async (): Promise<number> =>
+      (await ask(gateway.port, CHAT, '{"model":"poet"}')).status
+    const modelsOf = async (): Promise<string> =>
+      await (await fetch(`${gateway.url}/v1/models`)).text()
+    expect(await statusOf()).toBe(404)
+    const started = servers.map(startsOf)
+
+    data[0]?.push(poet)
+    await until('it is served', async () => (await statusOf()) === 200)
+    expect(await modelsOf()).toContain('poet')
+    data[0]?.pop()
+    data[1]?.push(poet)
+    await until('it is served there', async () => {
+      await statusOf()
+      return modelsAskedOf(servers[1] as FakeServer).length > 0
+    })
+    data[1]?.pop()
+    await until('it is forgotten', async () => (await statusOf()) === 404)
+    expect(await modelsOf()).not.toContain('poet')
+    expect(servers.map(startsOf)).toEqual(started)
+  })
+})
 
 describe('adapters in forward mode', () => {
   it('an adapter that only one of the servers has - is requested there by its name', async () => {

@@ -105,6 +105,35 @@ describe('vLLM', () => {
     await expect(startedEngine({ url: server.url })).rejects.toThrow(/refuses .*Unauthorized/)
   })
 
+  it('adapters that it loads and unloads while it runs - are reported, also when nobody listens yet', async () => {
+    const base = { id: 'storyteller', owned_by: 'vllm', max_model_len: 4096 }
+    const data: object[] = [base]
+    const server = await fakeServer(({ method, path }) => {
+      if (path === '/v1/models') return jsonResponse(200, { data })
+      const about = ABOUT['vllm']?.[`${method} ${path}`]
+      return about === undefined ? undefined : responseOf('vllm', about)
+    })
+    const notes: string[] = []
+    const engine = await startedEngine({
+      url: server.url,
+      watchMs: 5,
+      onNote: (note) => notes.push(note),
+    })
+    closeAfterwards({ close: () => engine.cleanup() }, server)
+    data.push({ id: 'poet', parent: 'storyteller' }, { id: 'bard', parent: 'storyteller' })
+    await until('it is noticed', () => notes.some((note) => note.includes('bard, poet')))
+    const told: (readonly string[])[] = []
+    engine.observe({
+      kvEvents: () => undefined,
+      load: () => undefined,
+      loraAdapters: (names) => told.push(names),
+    })
+    expect(told).toEqual([['poet', 'bard']])
+    data.splice(1)
+    await until('it is told', () => told.length === 2)
+    expect(told[1]).toEqual([])
+  })
+
   it('/inference/v1/generate if available - is used, except for structured output', async () => {
     const server = await fakeServer((request) => {
       const about = ABOUT['vllm']?.[`${request.method} ${request.path}`]

@@ -279,6 +279,11 @@ describe('runConformance - other ways to break a rule', () => {
       life({ start: () => Promise.resolve({ model: 'm', contextLength: noText() }) }),
     ],
     [
+      'a LoRA adapter without a text, reported later',
+      'config-invalid',
+      observed((observer) => observer.loraAdapters?.([noText() as never])),
+    ],
+    [
       'an unknown field of bigint in the config',
       'config-invalid',
       life({ start: () => Promise.resolve({ model: 'm', builtBy: 1n } as EngineConfig) }),

@@ -5,6 +5,7 @@
  * engine runs through all checks in order, as in a worker; a second one is never started.
  */
 import { sleep } from '../../base/index.ts'
+import { engineConfigFault } from '../config-fault.ts'
 import { checkAbort } from './abort-check.ts'
 import {
   checkConcurrentStop,
@@ -192,6 +193,11 @@ async function checkObserve(subject: ConformanceSubject): Promise<void> {
         guarded('kv-event-malformed', () => check.kvEvents(dpRank, events)),
       load: (report) => guarded('load-report-invalid', () => check.load(report)),
       unavailable: (reason) => subject.availability.set(reason),
+      loraAdapters: (names) =>
+        guarded('config-invalid', () => {
+          const fault = engineConfigFault({ ...subject.config, loraAdapters: names })
+          if (fault !== null) throw new Error(`${fault.field}: ${fault.detail}`)
+        }),
     }
     subject.engine.observe?.(observer)
   } catch (error) {

@@ -27,3 +27,8 @@ export function modelsAndAdapters(entries: readonly ModelEntry[]): {
   if (models.length === 0) return { models: entries, adapters: [] }
   return { models, adapters: entries.filter(hasParent) }
 }
+
+export function adapterNames(entries: readonly ModelEntry[]): readonly string[] {
+  const ids = modelsAndAdapters(entries).adapters.map(({ id }) => id)
+  return ids.filter((id) => typeof id === 'string')
+}

@@ -98,6 +98,8 @@ export interface WrittenRequest {
 }
 
 export interface Dialect {
+  /** Requests may name a LoRA adapter of its list of models. */
+  readonly hasAdapters?: boolean
   /** The server supports a minimum number of tokens. */
   readonly knowsMinTokens: boolean
   /** Rejects with `backend.worker_unavailable` when the server is up but not ready. */

@@ -19,7 +19,7 @@ import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
 import { metricSamples, metricValue, parsePrometheus } from '../load/prometheus-text.ts'
 import type { MetricSample } from '../load/prometheus-text.ts'
-import { modelEntries, modelsAndAdapters } from '../client/model-list.ts'
+import { adapterNames, modelEntries, modelsAndAdapters } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
@@ -49,6 +49,7 @@ const WITHOUT_ROUTE = [403, 404, 405]
 
 export class VllmDialect implements Dialect {
   readonly knowsMinTokens = true
+  readonly hasAdapters = true
   readonly #clock: Clock
   readonly #onNote: (note: string) => void
   #hasGenerate = false
@@ -90,9 +91,7 @@ export class VllmDialect implements Dialect {
       model: textIn(base, 'id') ?? 'default',
       features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed'],
       runtimeData: { token_route: this.#hasGenerate ? 'generate' : 'completions' },
-      ...(adapters.length === 0
-        ? {}
-        : { loraAdapters: adapters.map((entry) => String(entry['id'])) }),
+      ...(adapters.length === 0 ? {} : { loraAdapters: adapterNames(entries) }),
       ...(contextLength === undefined ? {} : { contextLength }),
       ...(modelPath === undefined ? {} : { modelPath }),
       ...(kvBlockTokens > 0 ? { kvBlockTokens } : {}),

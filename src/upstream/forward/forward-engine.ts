@@ -15,9 +15,10 @@ import type {
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import { clearCache } from '../client/clear-cache.ts'
-import { modelEntries, modelsAndAdapters } from '../client/model-list.ts'
+import { adapterNames, modelEntries, modelsAndAdapters } from '../client/model-list.ts'
 import { createDialect } from '../dialects/dialect-table.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
+import { AdapterNews } from '../watch/adapter-news.ts'
 import { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { detectKind } from '../kind/upstream-kind.ts'
 import { serverIdentity } from '../watch/server-identity.ts'
@@ -61,6 +62,7 @@ export class ForwardEngine implements Engine {
   readonly #options: ForwardEngineOptions
   #observer: EngineObserver | null = null
   #watch: UpstreamWatch | null = null
+  readonly #adapters = new AdapterNews()
   #target: ForwardTarget
   #chatTemplate: string | null = null
 
@@ -88,7 +90,7 @@ export class ForwardEngine implements Engine {
     const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
     const listed = modelsAndAdapters(entries)
     const [model, ...others] = listed.models.map(({ id }) => String(id))
-    const adapters = listed.adapters.map(({ id }) => String(id))
+    const adapters = adapterNames(entries)
     const name = model ?? servedModelName
     if (name === undefined) {
       throw new BatonError(
@@ -110,6 +112,7 @@ export class ForwardEngine implements Engine {
       dialect,
       identity,
       askIdentity,
+      adapters: this.#adapters.from(adapters),
       everyMs: watchMs,
       onLoad: (report) => this.#observer?.load(report),
       onNote,
@@ -159,6 +162,7 @@ export class ForwardEngine implements Engine {
 
   observe(observer: EngineObserver): void {
     this.#observer = observer
+    this.#adapters.tell(observer)
   }
 
   metrics(): readonly EngineMetric[] {

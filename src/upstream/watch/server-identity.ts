@@ -8,13 +8,19 @@
  * same, so several equal ones may share an address.
  */
 import { fetchWhole, jsonOf } from '../client/fetch-json.ts'
-import { modelEntries } from '../client/model-list.ts'
+import { adapterNames, modelEntries } from '../client/model-list.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { Dialect } from '../dialects/dialect.ts'
 import { errorOfResponse, isAccessRefusal } from '../dialects/upstream-error.ts'
 
-/** Reported values as JSON, by name. */
-export type ServerIdentity = Readonly<Record<string, string | undefined>>
+type Values = Readonly<Record<string, string | undefined>>
+
+export interface ServerIdentity {
+  /** Reported values as JSON, by name. */
+  readonly values: Values
+  /** The LoRA adapters in its list of models, which a server loads and unloads while it runs. */
+  readonly adapters: readonly string[]
+}
 
 const OF_MODEL = ['id', 'root', 'max_model_len', 'context_length', 'meta']
 
@@ -40,15 +46,18 @@ export async function serverIdentity(
   if (entries.length === 0) return null
   const entry = entries.find(({ id }) => id === model) ?? {}
   const facts = (await dialect.identity?.(client, deadlineMs)) ?? {}
-  return { ...chosen(entry, OF_MODEL), ...chosen(facts, Object.keys(facts)) }
+  return {
+    values: { ...chosen(entry, OF_MODEL), ...chosen(facts, Object.keys(facts)) },
+    adapters: adapterNames(entries),
+  }
 }
 
 /** The names of the values that differ; empty: the same server, as far as it tells. */
 export function changedNames(before: ServerIdentity, after: ServerIdentity): readonly string[] {
-  const names = Object.keys(before).filter((name) => name in after)
-  return names.filter((name) => before[name] !== after[name])
+  const names = Object.keys(before.values).filter((name) => name in after.values)
+  return names.filter((name) => before.values[name] !== after.values[name])
 }
 
-function chosen(from: Readonly<Record<string, unknown>>, names: readonly string[]): ServerIdentity {
+function chosen(from: Readonly<Record<string, unknown>>, names: readonly string[]): Values {
   return Object.fromEntries(names.map((name) => [name, JSON.stringify(from[name])]))
 }

@@ -27,6 +27,11 @@ interface UpstreamWatchOptions {
   /** What the server reported about itself at the start, and the question for it now; absent or null: it does not tell. */
   readonly identity?: ServerIdentity | null
   readonly askIdentity?: (deadlineMs: number) => Promise<ServerIdentity | null>
+  /** The LoRA adapters at the start, and what to do when the server has others. Absent: they are not used. */
+  readonly adapters?: {
+    readonly atStart: readonly string[]
+    readonly onChange: (names: readonly string[]) => void
+  }
   readonly clock: Clock
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
@@ -62,9 +67,12 @@ export class UpstreamWatch {
   #isClosed = false
   #looks = 0
   readonly #load: LoadWatch
+  /** The LoRA adapters that were reported last, in order. */
+  #adapters: string
 
   constructor(options: UpstreamWatchOptions) {
     this.#options = options
+    this.#adapters = listed(options.adapters?.atStart ?? [])
     this.#load = new LoadWatch(options)
   }
 
@@ -147,7 +155,10 @@ export class UpstreamWatch {
       const now = (await askIdentity?.(deadlineMs)) ?? null
       this.#refusal = null
       const changed = now === null ? [] : changedNames(identity, now)
-      if (changed.length === 0) return null
+      if (changed.length === 0) {
+        if (now !== null && !this.#isClosed) this.#tellAdapters(now.adapters)
+        return null
+      }
       return new BatonError(
         'backend.worker_unavailable',
         `another server answers at this address: it differs in ${changed.join(', ')}`,
@@ -158,6 +169,17 @@ export class UpstreamWatch {
       if (isAccessRefusal(error.data['upstreamStatus'])) this.#refusal = error
       return null
     }
+  }
+
+  #tellAdapters(names: readonly string[]): void {
+    const { adapters, onNote } = this.#options
+    const list = listed(names)
+    if (adapters === undefined || list === this.#adapters) return
+    this.#adapters = list
+    onNote?.(
+      names.length === 0 ? 'serves no LoRA adapter now' : `serves these LoRA adapters now: ${list}`,
+    )
+    adapters.onChange(names)
   }
 
   /** True when the server is alive although it has not answered. */
@@ -173,4 +195,8 @@ export class UpstreamWatch {
     if (status < 500) return
     throw new BatonError('backend.worker_unavailable', `the engine answers ${status} to /health`)
   }
+}
+
+function listed(names: readonly string[]): string {
+  return names.toSorted().join(', ')
 }
