@@ -5,7 +5,7 @@
  * For the number of a slot that it does not have the server takes another slot, which may contain anybody's prompt. A
  * server that was started again may have fewer slots. So it is asked for their number before each request that names
  * one, and the request follows over the same connection, which means: to the same process. When the number has
- * changed, all that was known is forgotten.
+ * changed, all that was known is forgotten, and nothing is reused until the requests from before have ended.
  *
  * A slot contains a request's prompt as soon as the server has computed it, which its first token shows. After a
  * request without a token it is unknown what its slot contains.
@@ -31,6 +31,9 @@ export class SlotPool {
   #table: SlotTable
   /** Increases when everything known is forgotten. */
   #epoch = 0
+  #lent = 0
+  /** Lent from an earlier table, and still used: it is unknown which slots these requests fill. */
+  #stale = 0
 
   constructor(count: number) {
     this.#table = new SlotTable(count)
@@ -44,7 +47,7 @@ export class SlotPool {
       const lane = new Lane()
       try {
         const count = await askSlotCount(client, lane, signal)
-        if (count !== this.#table.count) this.#table = new SlotTable(count)
+        if (count !== this.#table.count) this.#replace(count)
       } catch (thrown) {
         table.putBack(slot)
         throw thrown
@@ -58,17 +61,33 @@ export class SlotPool {
     )
   }
 
+  #replace(count: number): void {
+    this.#table = new SlotTable(count)
+    this.#stale += this.#lent
+    this.#lent = 0
+  }
+
+  #forget(): void {
+    this.#epoch += 1
+    this.#table.forget()
+  }
+
+  #returned(table: SlotTable): void {
+    if (table === this.#table) this.#lent -= 1
+    else if (--this.#stale === 0) this.#forget()
+  }
+
   #lend(table: SlotTable, slot: Slot, { tokens, salt }: SlotUser, lane: Lane): SlotLease {
     const epoch = this.#epoch
-    return new SlotLease(slot, lane, slot.salt === salt, {
+    this.#lent += 1
+    const holdsOwn = slot.salt === salt && this.#stale === 0
+    return new SlotLease(slot, lane, holdsOwn, {
       release: (isComputed) => {
+        this.#returned(table)
         const isKnown = isComputed && epoch === this.#epoch
         table.release(slot, tokens, isKnown ? salt : null)
       },
-      elsewhere: () => {
-        this.#epoch += 1
-        this.#table.forget()
-      },
+      elsewhere: () => this.#forget(),
     })
   }
 }
