@@ -291,19 +291,20 @@ class GenerateReader implements PieceReader {
   }
 
   /**
-   * Each event repeats all ids; with `--incremental-streaming-output` it contains only new ones. The count tells which,
-   * and a wrong guess would give tokens twice.
+   * Each event repeats all ids; with `--incremental-streaming-output` it contains only new ones. The count of the second
+   * event tells which, and a wrong guess would give tokens twice. Later counts of a server that repeats all may include
+   * tokens that it does not show.
    */
   #newIds(json: unknown): readonly number[] {
     const ids = outputIdsIn(json, 'output_ids')
     if (ids.length === 0) return ids
     const told = this.#told
     const count = countIn(json, 'meta_info', 'completion_tokens') ?? ids.length
-    const isAll = ids.length >= count && this.#isIncremental !== true
     const isNew = told + ids.length === count && this.#isIncremental !== false
+    const isAll = this.#isIncremental === false || (ids.length >= count && !this.#isIncremental)
     if (!isAll && !isNew) throw countMismatch()
     // Of the first tokens both are true.
-    if (told > 0) this.#isIncremental = isNew
+    if (told > 0) this.#isIncremental ??= isNew
     const fresh = isAll ? ids.slice(told) : ids
     this.#told += fresh.length
     return fresh
