@@ -79,6 +79,18 @@ describe('a lease', () => {
     await two.leases.release('x')
   })
 
+  it('that another process has taken over - stays its, when the earlier holder ends', async () => {
+    const one = processOf()
+    const two = processOf(process.ppid, 'two')
+    await one.take()
+    await two.take()
+    two.wait(30_001)
+    expect(await two.take()).toBe(true)
+    await one.leases.release('x')
+    expect([await one.take(), await two.take()]).toEqual([false, true])
+    await two.leases.release('x')
+  })
+
   it('that is abandoned - is taken by one of many', async () => {
     for (let round = 0; round < 50; round++) {
       leaseOf(1, `round ${round}`)

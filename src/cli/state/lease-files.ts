@@ -55,17 +55,24 @@ export class LeaseFiles {
   }
 
   async release(name: string): Promise<void> {
-    if (this.#held.delete(name)) await rm(this.#at(name), { force: true })
+    if (!this.#held.delete(name)) return
+    const path = this.#at(name)
+    // It may have been taken over by another process, whose lease stays.
+    if (await this.#isOwn(path)) await rm(path, { force: true })
   }
 
   async #renew(name: string, path: string): Promise<boolean> {
-    if ((await unlessMissing(readFile(path, 'utf8'))) !== this.#self) {
+    if (!(await this.#isOwn(path))) {
       this.#held.delete(name)
       return false
     }
     const now = new Date()
     await unlessMissing(utimes(path, now, now))
     return true
+  }
+
+  async #isOwn(path: string): Promise<boolean> {
+    return (await unlessMissing(readFile(path, 'utf8'))) === this.#self
   }
 
   #hold(name: string): true {
