@@ -117,3 +117,43 @@ it('another one has its batch - what it still writes is lost, and each line has 
   expect(ids.map((line) => (JSON.parse(line) as { custom_id: string }).custom_id)).toEqual(IDS)
   expect([one.faults, two.faults]).toEqual([[], []])
 })
+
+it('another one has its batch while it still copies what was written before - the copy does not replace its files', async () => {
+  const record = { ...BATCH, id: `batch_${hex('2')}`, outputFileId: `file-${hex('d')}` }
+  const name = contentName(record.outputFileId)
+  const one = frontend('three', async () => await Promise.resolve(answered('late')))
+  const old = IDS.slice(0, 3).map((custom_id) => `${JSON.stringify({ custom_id, response: {} })}\n`)
+  await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
+  await one.folder.write(name, old.join(''))
+  await one.batches.write(record)
+  let proceed: (() => void) | null = null
+  const { folder } = one
+  const pieces = folder.pieces.bind(folder)
+  folder.pieces = async function* (of, bytes) {
+    yield* pieces(of, bytes)
+    if (of === name && bytes !== undefined) {
+      await new Promise<void>((resolve) => {
+        proceed = resolve
+      })
+    }
+  }
+  const first = one.runner()
+  await until('the first one copies', () => proceed !== null)
+
+  const two = frontend('four', async () => await Promise.resolve(answered('vu')))
+  expect(await two.folder.lease(record.id)).toBe(false)
+  two.wait(30_001)
+  expect(await two.folder.lease(record.id)).toBe(true)
+  const second = two.runner()
+  await until('the second one has finished it', async () => {
+    return (await two.batches.read(record.id))?.state === 'completed'
+  })
+  const resume = proceed as unknown as () => void
+  resume()
+  await until('the first one has given it up', () => first.size === 0)
+  await Promise.all([first.stop(), second.stop()])
+  const text = (await two.folder.read(name)) ?? ''
+  expect(text.trimEnd().split('\n')).toHaveLength(IDS.length)
+  expect(Buffer.byteLength(text)).toBe((await two.files.file(record.outputFileId, '')).bytes)
+  expect((await two.folder.names()).filter((file) => file.startsWith('.draft-'))).toEqual([])
+})

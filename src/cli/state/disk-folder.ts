@@ -66,14 +66,19 @@ export class DiskFolder implements BatchFolder {
     }
   }
 
-  async own(name: string, bytes: number): Promise<OwnFile> {
+  async own(name: string, bytes: number, mayOwn: () => Promise<boolean>): Promise<OwnFile | null> {
     const draft = this.#draftOf(name)
     let file: FileHandle | null = null
     try {
       file = await open(draft, 'ax', 0o600)
       for await (const piece of this.pieces(name, bytes)) await file.appendFile(piece as Uint8Array)
-      await rename(draft, this.#at(name))
-      return ownFile(file)
+      if (await mayOwn()) {
+        await rename(draft, this.#at(name))
+        return ownFile(file)
+      }
+      await file.close()
+      await rm(draft, { force: true })
+      return null
     } catch (cause) {
       await file?.close()
       await rm(draft, { force: true })

@@ -16,9 +16,10 @@ export interface BatchFolder {
   append(name: string, content: string | Uint8Array): Promise<void>
   /**
    * Makes the file one that only the caller appends to: what its earlier owner still writes is lost. It keeps its first
-   * `bytes`, which it has.
+   * `bytes`, which it has. `mayOwn` is asked when these are copied, which may take long: null, and nothing is changed, if
+   * another process has become the owner meanwhile.
    */
-  own(name: string, bytes: number): Promise<OwnFile>
+  own(name: string, bytes: number, mayOwn: () => Promise<boolean>): Promise<OwnFile | null>
   /** The content, or its first `bytes`, in pieces of about 64 KiB; none if the file does not exist. */
   pieces(name: string, bytes?: number): AsyncIterable<Uint8Array>
   /** Size in bytes; undefined: the file does not exist. */

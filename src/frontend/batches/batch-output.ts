@@ -68,10 +68,9 @@ export class BatchOutput {
       }
       const bytes = await this.#folder.bytesOf(this.#names[kind])
       if (bytes === undefined) continue
-      const file = await this.#folder.own(this.#names[kind], Math.min(bytes, whole))
-      this.#files[kind] = file
+      const file = await this.#own(kind, Math.min(bytes, whole))
       // The last line may lack its line break.
-      if (bytes < whole) await file.append(NEWLINE)
+      if (bytes < whole) await file?.append(NEWLINE)
       this.bytes[kind] = whole
     }
     return done
@@ -112,11 +111,15 @@ export class BatchOutput {
 
   async #append(kind: Kind, lines: string): Promise<void> {
     const bytes = encoder.encode(lines)
-    this.#files[kind] ??= (await this.#mayOwn())
-      ? await this.#folder.own(this.#names[kind], 0)
-      : null
-    await this.#files[kind]?.append(bytes)
+    const file = this.#files[kind] ?? (await this.#own(kind, 0))
+    await file?.append(bytes)
     this.bytes[kind] += bytes.length
+  }
+
+  async #own(kind: Kind, bytes: number): Promise<OwnFile | null> {
+    const file = await this.#folder.own(this.#names[kind], bytes, this.#mayOwn)
+    this.#files[kind] = file
+    return file
   }
 
   #count(kind: Kind, response: unknown): void {
