@@ -157,3 +157,40 @@ it('another one has its batch while it still copies what was written before - th
   expect(Buffer.byteLength(text)).toBe((await two.files.file(record.outputFileId, '')).bytes)
   expect((await two.folder.names()).filter((file) => file.startsWith('.draft-'))).toEqual([])
 })
+
+it('another one has finished its batch - what it still writes replaces no file', async () => {
+  const record = { ...BATCH, id: `batch_${hex('3')}`, outputFileId: `file-${hex('e')}` }
+  const name = contentName(record.outputFileId)
+  const held: (() => void)[] = []
+  let answers = 0
+  const one = frontend('five', async () => {
+    await new Promise<void>((resolve) => held.push(resolve))
+    answers++
+    return answered('late')
+  })
+  await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
+  await one.batches.write(record)
+  const first = one.runner()
+  await until('the first one has asked', () => held.length === 4)
+
+  const two = frontend('six', async () => await Promise.resolve(answered('vu')))
+  expect(await two.folder.lease(record.id)).toBe(false)
+  two.wait(30_001)
+  expect(await two.folder.lease(record.id)).toBe(true)
+  const second = two.runner()
+  await until('the second one has finished it', async () => {
+    return (await two.batches.read(record.id))?.state === 'completed' && second.size === 0
+  })
+  // They come one by one, so that each is written alone or during the write of another.
+  for (const resolve of held) {
+    resolve()
+    const before = answers
+    await until('it is answered', () => answers > before)
+  }
+  await until('the first one has given it up', () => first.size === 0)
+  await Promise.all([first.stop(), second.stop()])
+  const text = (await two.folder.read(name)) ?? ''
+  expect(text.trimEnd().split('\n')).toHaveLength(IDS.length)
+  expect(Buffer.byteLength(text)).toBe((await two.files.file(record.outputFileId, '')).bytes)
+  expect(await two.batches.read(record.id)).toMatchObject({ state: 'completed', completed: 8 })
+})

@@ -116,6 +116,10 @@ export class DiskFolder implements BatchFolder {
     return await this.#leases.take(name)
   }
 
+  async renewLease(name: string): Promise<boolean> {
+    return await this.#leases.renew(name)
+  }
+
   async release(name: string): Promise<void> {
     await this.#leases.release(name)
   }

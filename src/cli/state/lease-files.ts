@@ -3,7 +3,7 @@
  * holder, who renews its modification time while alive.
  *
  * An expiry is judged by how long this process has seen a lease unchanged, by its own monotonic clock: wall clocks of
- * machines differ and jump. A holder that was suspended for longer must ask (`take`) before it acts as the holder.
+ * machines differ and jump. A holder that was suspended for longer must ask (`renew`) before it acts as the holder.
  */
 import { link, open, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -52,6 +52,11 @@ export class LeaseFiles {
     const abandoned = await this.#abandoned(name, path)
     if (abandoned === null || !(await this.#clear(path, abandoned))) return false
     return (await this.#make(path)) ? this.#hold(name) : false
+  }
+
+  /** Renews a lease. False: this process does not hold it, or not any more; then only `take` acquires it again. */
+  async renew(name: string): Promise<boolean> {
+    return this.#held.has(name) && (await this.#renew(name, this.#at(name)))
   }
 
   async release(name: string): Promise<void> {

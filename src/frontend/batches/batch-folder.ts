@@ -34,6 +34,8 @@ export interface BatchFolder {
    * minute.
    */
   lease(name: string): Promise<boolean>
+  /** Renews a lease. False: this process does not hold it any more, even if it is free now. */
+  renewLease(name: string): Promise<boolean>
   release(name: string): Promise<void>
 }
 

@@ -289,7 +289,7 @@ export class BatchRun {
 
   /** Whether another process has the batch now, because this one was suspended: then it writes nothing more. */
   async #isHeld(): Promise<boolean> {
-    const isHeld = await this.#deps.options.folder.lease(this.batch.id)
+    const isHeld = await this.#deps.options.folder.renewLease(this.batch.id)
     if (!isHeld) this.#endBy('stopped')
     return isHeld
   }

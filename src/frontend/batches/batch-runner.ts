@@ -103,7 +103,7 @@ export class BatchRunner {
   async #look(): Promise<void> {
     const { batches, options } = this.#deps
     for (const [id, { run }] of this.#running) {
-      if (!(await options.folder.lease(id))) run.stop()
+      if (!(await options.folder.renewLease(id))) run.stop()
       else if (await batches.isToBeCancelled(id)) run.cancel()
     }
     const open = await batches.unfinished()
