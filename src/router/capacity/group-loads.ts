@@ -57,12 +57,23 @@ export class GroupLoads {
     return slots === null ? this.#anywhere : (this.#groups.get(key)?.count ?? 0)
   }
 
-  /** Of the groups that may not go to all ranks of `group`: those that take its places for sure. */
-  on(slot: number, group: RankGroup): number {
-    let expected = this.#byRank.get(slot) ?? 0
-    if (group.slots === null || expected === 0) return expected
-    for (const { ranks, count } of this.#around(group)) expected -= count / ranks.size
-    return Math.max(expected, 0)
+  /** How many requests of the group, and of those that contain it, to expect on each of its ranks. */
+  around({ key, slots }: RankGroup): number {
+    if (slots === null) return 0
+    const own = this.#groups.get(key)
+    let expected = own === undefined ? 0 : own.count / own.ranks.size
+    for (const [other, { ranks, count }] of this.#wide) {
+      if (other !== key && containsAll(ranks, slots)) expected += count / ranks.size
+    }
+    return expected
+  }
+
+  /**
+   * Of the groups that may not go to all ranks of a group: those that take its places for sure. `around`: of that group; it
+   * is the same for each of its ranks, of which there may be a thousand.
+   */
+  on(slot: number, around: number): number {
+    return Math.max((this.#byRank.get(slot) ?? 0) - around, 0)
   }
 
   /** The groups of more ranks that contain all of `group`. */
@@ -73,14 +84,6 @@ export class GroupLoads {
       if (other !== key && containsAll(ranks, slots)) found.push(group)
     }
     return found
-  }
-
-  *#around({ key, slots }: RankGroup): Generator<Load> {
-    const own = this.#groups.get(key)
-    if (own !== undefined) yield own
-    for (const [other, load] of this.#wide) {
-      if (other !== key && slots !== null && containsAll(load.ranks, slots)) yield load
-    }
   }
 
   #keep(load: Load): void {

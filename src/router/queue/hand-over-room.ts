@@ -175,14 +175,16 @@ export class HandOverRoom {
     const slots = group.slots ?? this.#allSlots()
     // Mostly nothing restricts any request.
     const isPlain = !own.hasGroups && !others.hasGroups && !queued.hasGroups
+    const around = isPlain ? [0, 0, 0] : [own, others, queued].map((loads) => loads.around(group))
+    const [aroundOwn, aroundOthers, aroundQueued] = around as [number, number, number]
     let [now, room] = [0, 0]
     for (const slot of slots) {
       // What is under way or queued may be older than the fleet.
       if (!capacity.isInUse(slot)) continue
       const places = capacity.freePlacesAt(slot)
       if (places === Infinity) return true
-      const taken = isPlain ? 0 : own.on(slot, group) + others.on(slot, group)
-      const freed = isPlain ? freedEach : Math.max(freedEach - queued.on(slot, group), 0)
+      const taken = isPlain ? 0 : own.on(slot, aroundOwn) + others.on(slot, aroundOthers)
+      const freed = isPlain ? freedEach : Math.max(freedEach - queued.on(slot, aroundQueued), 0)
       now += Math.max(places - taken, 0)
       room += Math.max(places + freed - taken, 0)
     }
