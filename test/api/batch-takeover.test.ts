@@ -75,6 +75,22 @@ function frontend(instance: string, answer: AnswerLine) {
   return { folder, files, batches, faults, runner, wait: (ms: number) => (nowMs += ms) }
 }
 
+/** A copy of this file stops before its end, as of a process that is suspended. */
+function pausedCopy(folder: DiskFolder, name: string) {
+  let resume: () => void = () => undefined
+  let isPaused = false
+  const pieces = folder.pieces.bind(folder)
+  folder.pieces = async function* (of, bytes) {
+    yield* pieces(of, bytes)
+    if (of !== name || bytes === undefined) return
+    await new Promise<void>((resolve) => {
+      resume = resolve
+      isPaused = true
+    })
+  }
+  return { isPaused: () => isPaused, proceed: () => resume() }
+}
+
 const answered = (text: string) => ({ status: 200, body: JSON.stringify({ text }), error: null })
 
 it('another one has its batch - what it still writes is lost, and each line has one answer', async () => {
@@ -126,19 +142,9 @@ it('another one has its batch while it still copies what was written before - th
   await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
   await one.folder.write(name, old.join(''))
   await one.batches.write(record)
-  let proceed: (() => void) | null = null
-  const { folder } = one
-  const pieces = folder.pieces.bind(folder)
-  folder.pieces = async function* (of, bytes) {
-    yield* pieces(of, bytes)
-    if (of === name && bytes !== undefined) {
-      await new Promise<void>((resolve) => {
-        proceed = resolve
-      })
-    }
-  }
+  const copy = pausedCopy(one.folder, name)
   const first = one.runner()
-  await until('the first one copies', () => proceed !== null)
+  await until('the first one copies', () => copy.isPaused())
 
   const two = frontend('four', async () => await Promise.resolve(answered('vu')))
   expect(await two.folder.lease(record.id)).toBe(false)
@@ -148,8 +154,7 @@ it('another one has its batch while it still copies what was written before - th
   await until('the second one has finished it', async () => {
     return (await two.batches.read(record.id))?.state === 'completed'
   })
-  const resume = proceed as unknown as () => void
-  resume()
+  copy.proceed()
   await until('the first one has given it up', () => first.size === 0)
   await Promise.all([first.stop(), second.stop()])
   const text = (await two.folder.read(name)) ?? ''
@@ -193,4 +198,32 @@ it('another one has finished its batch - what it still writes replaces no file',
   expect(text.trimEnd().split('\n')).toHaveLength(IDS.length)
   expect(Buffer.byteLength(text)).toBe((await two.files.file(record.outputFileId, '')).bytes)
   expect(await two.batches.read(record.id)).toMatchObject({ state: 'completed', completed: 8 })
+})
+
+it('another batch that begins while the lines of one are copied - does not count the copy', async () => {
+  const large = { ...BATCH, id: `batch_${hex('4')}`, outputFileId: `file-${hex('f')}` }
+  const small = { ...BATCH, id: `batch_${hex('5')}`, outputFileId: `file-${hex('6')}` }
+  const name = contentName(large.outputFileId)
+  const one = frontend('seven', async () => await Promise.resolve(answered('vu')))
+  const line = { custom_id: IDS[0], response: { body: 'x'.repeat(600_000) } }
+  await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
+  await one.folder.write(name, `${JSON.stringify(line)}\n`)
+  await one.batches.write(large)
+  const copy = pausedCopy(one.folder, name)
+  const first = one.runner()
+  await until('the first one copies', () => copy.isPaused())
+
+  const two = frontend('eight', async () => await Promise.resolve(answered('vu')))
+  await two.batches.write(small)
+  const second = two.runner()
+  await until('the other batch has ended', async () => {
+    return (await two.batches.read(small.id))?.reached.finalizing !== undefined && second.size === 0
+  })
+  copy.proceed()
+  await until('the first batch has ended', () => first.size === 0)
+  await Promise.all([first.stop(), second.stop()])
+  for (const { id } of [large, small]) {
+    expect(await two.batches.read(id)).toMatchObject({ state: 'completed', completed: 8 })
+  }
+  await one.folder.remove(name)
 })

@@ -42,6 +42,17 @@ describe('DiskFolder', () => {
     await folder.remove('b')
   })
 
+  it('a copy that an earlier process has left - is removed by the next owner, and not counted', async () => {
+    const folder = opened('three')
+    await folder.write('b', 'one')
+    await folder.write('.draft-two-1-b', 'on')
+    expect(await folder.bytesOfAll()).toBe(3)
+    const file = await folder.own('b', 3, async () => true)
+    await file?.close()
+    expect(await folder.names()).toEqual(['b'])
+    await folder.remove('b')
+  })
+
   it('a folder that cannot be created - the error names the option', () => {
     writeFileSync(join(path, 'plain'), '')
     expect(() => opened('one', join(path, 'plain', 'f'))).toThrow(/--files-dir .*plain/)

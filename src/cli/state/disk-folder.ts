@@ -14,6 +14,7 @@ import { LeaseFiles } from './lease-files.ts'
 import type { LeaseHolder } from './lease-files.ts'
 
 const PIECE_BYTES = 64 * 1024
+const DRAFT = '.draft-'
 
 export class DiskFolder implements BatchFolder {
   readonly #path: string
@@ -67,6 +68,8 @@ export class DiskFolder implements BatchFolder {
   }
 
   async own(name: string, bytes: number, mayOwn: () => Promise<boolean>): Promise<OwnFile | null> {
+    if (!(await mayOwn())) return null
+    await this.#removeCopies(name)
     const draft = this.#draftOf(name)
     let file: FileHandle | null = null
     try {
@@ -100,8 +103,9 @@ export class DiskFolder implements BatchFolder {
     return facts === undefined ? undefined : (Date.now() - facts.mtimeMs) / 1000
   }
 
+  /** Without drafts: they are small, or copies of files that are counted. */
   async bytesOfAll(): Promise<number> {
-    const names = await this.names()
+    const names = (await this.names()).filter((name) => !name.startsWith(DRAFT))
     const sizes = await Promise.all(names.map(async (name) => (await this.bytesOf(name)) ?? 0))
     return sizes.reduce((sum, size) => sum + size, 0)
   }
@@ -124,10 +128,18 @@ export class DiskFolder implements BatchFolder {
     await this.#leases.release(name)
   }
 
+  /** What earlier owners have begun to copy: it may be large, and they die again and again. */
+  async #removeCopies(name: string): Promise<void> {
+    const old = (await this.names()).filter(
+      (other) => other.startsWith(DRAFT) && other.endsWith(`-${name}`),
+    )
+    await Promise.all(old.map((draft) => rm(this.#at(draft), { force: true })))
+  }
+
   /** Processes of two containers may have one pid. */
   #draftOf(name: string): string {
     this.#drafts += 1
-    return this.#at(`.draft-${this.#instance}-${this.#drafts}-${name}`)
+    return this.#at(`${DRAFT}${this.#instance}-${this.#drafts}-${name}`)
   }
 
   #at(name: string): string {
