@@ -95,3 +95,54 @@ describe('under overload', () => {
     expect(plain?.completed).toBeGreaterThan(600)
   })
 })
+
+/**
+ * One decode worker that takes three requests, beside too many requests that only the aggregated workers may take. Returns how
+ * many of the former are completed, and how many wait in the decode pool at most. Times are in ticks.
+ */
+function mixedPool(fleet: { aggregated: number; maxNumSeqs: number }, times: readonly number[]) {
+  const { aggregated, maxNumSeqs } = fleet
+  const [prefillTicks = 1, decodeTicks = 1] = times
+  const { plane, clock, send, router } = buildModel(
+    [
+      card(1, 'prefill', { engine: { maxNumSeqs: 100 } }),
+      card(2, 'decode', { engine: { maxNumSeqs: 2 } }),
+      ...Array.from({ length: aggregated }, (_, i) =>
+        card(3 + i, 'agg', { taints: ['gold'], engine: { maxNumSeqs } }),
+      ),
+    ],
+    { engineQueue: 1 },
+  )
+  const due: (() => void)[][] = []
+  const plain: ReturnType<typeof send>[] = []
+  let [requests, seen, computed] = [0, 0, 0]
+  for (let tick = 0; tick < 1000; tick++) {
+    if (tick % 4 === 0) plain.push(send({}, tokensFrom(1000 * requests++, 16)))
+    send(HINTS.tainted, tokensFrom(1000 * requests++, 16))
+    for (; seen < plane.calls.length; seen++) {
+      const call = plane.call(seen)
+      const isFirst = call.workerId === workerIdOf(1)
+      const ticks = isFirst ? prefillTicks : call.workerId === workerIdOf(2) ? decodeTicks : 10
+      const end = () => (isFirst ? call.prefilled() : call.finish())
+      ;(due[tick + ticks] ??= []).push(end)
+    }
+    for (const end of due[tick] ?? []) end()
+    clock.advance(TICK_MS)
+    computed = Math.max(computed, router.status().decode.queuedRequests)
+  }
+  const completed = plain.filter(({ sink }) => sink.finish !== undefined).length
+  return { completed, computed }
+}
+
+describe('aggregated workers beside decode workers', () => {
+  it('what they complete starts no prefills that then wait for decode', () => {
+    const { completed, computed } = mixedPool({ aggregated: 4, maxNumSeqs: 8 }, [50, 20])
+    expect(completed).toBeGreaterThan(110)
+    expect(computed).toBeLessThan(15)
+  })
+
+  it('what waits for them keeps no prefills back', () => {
+    const { completed } = mixedPool({ aggregated: 1, maxNumSeqs: 2 }, [100, 10])
+    expect(completed).toBeGreaterThan(200)
+  })
+})

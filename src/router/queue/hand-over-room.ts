@@ -136,6 +136,15 @@ export class HandOverRoom {
     return this.#normal(slots === null ? decode : slots.filter((slot) => decode.includes(slot)))
   }
 
+  /** Without the aggregated ranks of a mixed pool: what is queued for these takes no place of a prefill. */
+  #takingKv(slots: readonly number[] | null): readonly number[] | null {
+    if (slots === null || this.#allSlots().length === this.#decode.slots.length) return slots
+    const { capacity } = this.#decode
+    return slots.filter(
+      (slot) => capacity.isInUse(slot) && this.#decode.cardAt(slot).mode === 'decode',
+    )
+  }
+
   /** All ranks that take the KV of others are one group, however it is named. */
   #normal(slots: readonly number[] | null): RankGroup {
     if (slots === null || slots.length === this.#allSlots().length) return ANYWHERE
@@ -203,8 +212,10 @@ export class HandOverRoom {
 
   #newLoads(): Loads {
     const queued = new GroupLoads()
-    for (const { ranks, requests } of this.#decode.capacity.waitingByGroup())
-      queued.add(this.#normal(ranks.slots), requests)
+    for (const { ranks, requests } of this.#decode.capacity.waitingByGroup()) {
+      const slots = this.#takingKv(ranks.slots)
+      if (slots?.length !== 0) queued.add(this.#normal(slots), requests)
+    }
     const others = new GroupLoads()
     const byDomain = new Map<TransferDomain | null, number[]>()
     for (const slot of this.#prefill.slots) {
@@ -227,8 +238,9 @@ export class HandOverRoom {
     const { meanMs, waiting } = this.#prefill.capacity.underWay
     const own = Math.max(waiting.count, 1)
     const routers = (own + others) / own
+    // The aggregated ranks of a mixed pool complete requests, too.
     const untilMs = meanMs + SLACK_MS
-    return (this.#endRate() * untilMs * routers) / Math.max(this.#allSlots().length, 1)
+    return (this.#endRate() * untilMs * routers) / Math.max(this.#decode.slots.length, 1)
   }
 
   #endRate(): number {
