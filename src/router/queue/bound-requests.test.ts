@@ -146,3 +146,23 @@ describe('aggregated workers beside decode workers', () => {
     expect(completed).toBeGreaterThan(200)
   })
 })
+
+it.each([3, 7])(
+  'bound requests on all places of %d workers - the rounding of their parts is no place for others',
+  (count) => {
+    const engine = { maxNumSeqs: 1 }
+    const gold = Array.from({ length: count }, (_, i) =>
+      card(2 + i, 'decode', { taints: ['gold'], engine }),
+    )
+    const { plane, send } = buildModel(
+      [card(1, 'prefill', { taints: ['gold'] }), ...gold, card(100, 'decode', { engine })],
+      { engineQueue: 1 },
+    )
+    let requests = 0
+    const sendMany = (hints: RoutingHints) => {
+      for (let n = 0; n < 2 * count + 4; n++) send(hints, tokensFrom(1000 * requests++, 16))
+      return plane.calls.length
+    }
+    expect([sendMany(HINTS.tainted), sendMany(HINTS.plain)]).toEqual([2 * count, 2 * count + 2])
+  },
+)

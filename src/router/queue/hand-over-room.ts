@@ -35,6 +35,9 @@ const SPAN_MS = 600
  */
 const DECAY = 0.1
 
+/** Of a place. */
+const ROUNDING = 1e-6
+
 const ANYWHERE: RankGroup = { key: '', slots: null }
 const NO_DOMAIN: TransferDomain = { prefill: [], decode: [] }
 
@@ -203,7 +206,8 @@ export class HandOverRoom {
       own.countOf(group) +
       others.countOf(group) +
       (group.slots === null ? 0 : share * others.anywhere)
-    return wanted < Math.max(room - queued.countOf(group), now)
+    // Parts of requests were added up: what is left by rounding is no place.
+    return wanted + ROUNDING < Math.max(room - queued.countOf(group), now)
   }
 
   #current(): Loads {
