@@ -6,6 +6,7 @@
  * machines differ and jump. A holder that was suspended for longer must ask (`renew`) before it acts as the holder.
  */
 import { link, open, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRecord } from '../../base/index.ts'
 import { isProcessAlive } from '../../os/index.ts'
@@ -87,14 +88,18 @@ export class LeaseFiles {
   }
 
   async #make(path: string): Promise<boolean> {
+    let file: FileHandle | null = null
     try {
-      const file = await open(path, 'wx', 0o600)
+      file = await open(path, 'wx', 0o600)
       await file.writeFile(this.#self)
-      await file.close()
       return true
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false
+      if (file === null && (cause as NodeJS.ErrnoException).code === 'EEXIST') return false
+      // An empty lease, as on a full disk, would be nobody's.
+      if (file !== null) await rm(path, { force: true })
       throw diskError(cause)
+    } finally {
+      await file?.close()
     }
   }
 
