@@ -58,8 +58,9 @@ export class HandOverRoom {
   readonly #domains: TransferDomains
   /** Made once, because a decision asks for each prefill rank. */
   readonly #groups = new WeakMap<RankSet, WeakMap<TransferDomain, RankGroup>>()
-  /** By key of the group: whether another request of it, or of a narrower one, has room. */
+  /** By key of the group: whether another request of it, or of a narrower one, has room; and whether one may begin. */
   readonly #answers = new FreshAnswers<boolean>()
+  readonly #open = new FreshAnswers<boolean>()
   readonly #loads = new FreshAnswers<Loads>()
   /** Of the present fleet; a queued request is asked for after each change of load. */
   readonly #sets = new WeakMap<
@@ -103,6 +104,10 @@ export class HandOverRoom {
     const group = this.groupOf(slot, next)
     if (group.slots === null) return this.#isOpen()
     if (group.slots.length === 0) return true
+    return this.#open.of(group.key, this.#moment(), () => this.#isOpenIn(group))
+  }
+
+  #isOpenIn(group: RankGroup): boolean {
     if (!this.#hasRoom(group)) return false
     const { queued, others } = this.#current()
     const { waiting } = this.#prefill.capacity.underWay
@@ -149,9 +154,9 @@ export class HandOverRoom {
   }
 
   /** All ranks that take the KV of others are one group, however it is named. */
-  #normal(slots: readonly number[] | null): RankGroup {
+  #normal(slots: readonly number[] | null, key?: string): RankGroup {
     if (slots === null || slots.length === this.#allSlots().length) return ANYWHERE
-    return { key: keyOfSlots(slots), slots }
+    return { key: key ?? keyOfSlots(slots), slots }
   }
 
   #allSlots(): readonly number[] {
@@ -218,7 +223,11 @@ export class HandOverRoom {
     const queued = new GroupLoads()
     for (const { ranks, requests } of this.#decode.capacity.waitingByGroup()) {
       const slots = this.#takingKv(ranks.slots)
-      if (slots?.length !== 0) queued.add(this.#normal(slots), requests)
+      if (slots?.length === 0) continue
+      queued.add(
+        slots === ranks.slots ? this.#normal(slots, ranks.key) : this.#normal(slots),
+        requests,
+      )
     }
     const others = new GroupLoads()
     const byDomain = new Map<TransferDomain | null, number[]>()
@@ -230,8 +239,8 @@ export class HandOverRoom {
       if (known === undefined) byDomain.set(domain, [slot])
       else known.push(slot)
     }
-    for (const [domain, slots] of byDomain) {
-      const group = this.#groupIn(domain, ALL_RANKS)
+    for (const slots of byDomain.values()) {
+      const group = this.groupOf(slots[0] as number, undefined)
       if (group.slots?.length !== 0) others.add(group, this.#prefill.capacity.othersInside(slots))
     }
     return { queued, others, freedEach: this.#freedEach(others.count) }
