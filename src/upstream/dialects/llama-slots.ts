@@ -17,7 +17,7 @@ import { numberIn } from './plain-values.ts'
 import { SlotFiles } from './slot-files.ts'
 import { SlotPool } from './slot-pool.ts'
 import type { SlotLease } from './slot-pool.ts'
-import { SlotReader } from './slot-reader.ts'
+import { inSlot } from './slot-reader.ts'
 
 const ENVELOPE = 'llama_slot_file'
 const SLOT_DEADLINE_MS = 5000
@@ -148,14 +148,6 @@ async function slotAction(
   } catch (thrown) {
     if (BatonError.from(thrown).code === 'backend.response_timeout') return null
     throw thrown
-  }
-}
-
-function inSlot({ http, reader }: WrittenRequest, lease: SlotLease): WrittenRequest {
-  return {
-    http: { ...http, lane: lease.lane },
-    reader: new SlotReader(reader, lease),
-    release: () => lease.release(),
   }
 }
 

@@ -2,15 +2,14 @@
  * The token ids of an answer: a value that is no id ends the request, because the answer without it would look whole.
  */
 import { BatonError } from '../../base/index.ts'
-import { valueIn } from './plain-values.ts'
+import { isId, valueIn } from './plain-values.ts'
 
 /** Nothing counts as no ids. Throws for anything else that is not a list of ids. */
 export function outputIdsIn(json: unknown, ...path: readonly string[]): readonly number[] {
   const value = valueIn(json, path) ?? []
-  const isIds =
-    Array.isArray(value) && value.every((id) => typeof id === 'number' && id >>> 0 === id)
-  if (!isIds) throw oddIds('the engine sends token ids that are no unsigned 32-bit integers')
-  return value as number[]
+  if (!Array.isArray(value) || !value.every(isId))
+    throw oddIds('the engine sends token ids that are no unsigned 32-bit integers')
+  return value
 }
 
 export function unknownId(id: number, vocabSize: number): BatonError {

@@ -27,7 +27,12 @@ export function listIn(json: unknown, ...path: readonly string[]): readonly unkn
 /** Token ids; a list that contains anything else is not a list of ids. */
 export function idsIn(json: unknown, ...path: readonly string[]): readonly number[] {
   const list = listIn(json, ...path)
-  return list.every((id) => typeof id === 'number' && id >>> 0 === id) ? (list as number[]) : []
+  return list.every(isId) ? (list as number[]) : []
+}
+
+/** An unsigned 32-bit integer. */
+export function isId(value: unknown): value is number {
+  return typeof value === 'number' && value >>> 0 === value
 }
 
 export function valueIn(json: unknown, path: readonly string[]): unknown {

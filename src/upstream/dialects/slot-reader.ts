@@ -1,9 +1,17 @@
-/** Tells a lent slot what the answer of its request shows about it. */
-import type { Piece, PieceReader } from './dialect.ts'
+/** A request in a lent slot: the answer shows what the slot contains, and its end gives the slot back. */
+import type { Piece, PieceReader, WrittenRequest } from './dialect.ts'
 import { numberIn } from './plain-values.ts'
 import type { SlotLease } from './slot-pool.ts'
 
-export class SlotReader implements PieceReader {
+export function inSlot({ http, reader }: WrittenRequest, lease: SlotLease): WrittenRequest {
+  return {
+    http: { ...http, lane: lease.lane },
+    reader: new SlotReader(reader, lease),
+    release: () => lease.release(),
+  }
+}
+
+class SlotReader implements PieceReader {
   readonly #reader: PieceReader
   readonly #lease: SlotLease
 

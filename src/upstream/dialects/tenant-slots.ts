@@ -9,7 +9,7 @@ import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { WriteContext, WrittenRequest } from './dialect.ts'
 import { completionBody, writtenCompletion } from './llama-completion.ts'
 import { SlotPool } from './slot-pool.ts'
-import { SlotReader } from './slot-reader.ts'
+import { inSlot } from './slot-reader.ts'
 
 /**
  * The addresses to which this process has sent requests with a salt. An adapter that is started again finds there what
@@ -48,10 +48,5 @@ async function writeTo(
   const body = completionBody(request, facts.contextLength)
   const lease = await pool.lease(client, { tokens: request.tokenIds, salt }, signal)
   const slot = { id_slot: lease.id, cache_prompt: lease.holdsOwn }
-  const { http, reader } = writtenCompletion({ ...body, ...slot }, lost)
-  return {
-    http: { ...http, lane: lease.lane },
-    reader: new SlotReader(reader, lease),
-    release: () => lease.release(),
-  }
+  return inSlot(writtenCompletion({ ...body, ...slot }, lost), lease)
 }

@@ -7,6 +7,7 @@
  */
 import { isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
 import type { PrefillResult } from '../../request/index.ts'
+import { isId } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
 
 /** Parameters of a prefill leg: keep the blocks, and report where they are. */
@@ -107,7 +108,7 @@ export function requestIdOfPrefill(result: PrefillResult | undefined): string | 
 function hasBlocks(blocks: unknown): boolean {
   if (!Array.isArray(blocks)) return false
   const ids = (blocks as unknown[]).flat() as unknown[]
-  return ids.length > 0 && ids.every((id) => typeof id === 'number' && id >>> 0 === id)
+  return ids.length > 0 && ids.every(isId)
 }
 
 /** Without recursion, because a server may nest them deeper than the stack. */
