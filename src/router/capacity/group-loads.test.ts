@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
+import { ANYWHERE } from '../ranks/rank-group.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 import { GroupLoads } from './group-loads.ts'
 
-const ANYWHERE: RankGroup = { key: '', slots: null }
 const groupOf = (...slots: number[]): RankGroup => ({ key: `:${slots.join()}`, slots })
 
 describe('GroupLoads', () => {

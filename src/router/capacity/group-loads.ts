@@ -2,6 +2,7 @@
  * How many requests need a place on each group of ranks, and how many of them to expect on each rank: a request of a group
  * may go to any of its ranks, so each of them gets the same part of it.
  */
+import { ANYWHERE } from '../ranks/rank-group.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 
 interface Load {
@@ -10,7 +11,8 @@ interface Load {
   count: number
 }
 
-const ANYWHERE: RankGroup = { key: '', slots: null }
+/** Of a place: the parts of a request on the ranks of its group do not add up to exactly one. */
+export const ROUNDING = 1e-6
 
 export class GroupLoads {
   #count = 0
@@ -97,8 +99,6 @@ export class GroupLoads {
     if (load.ranks.size > 1) this.#wide.set(key, load)
   }
 }
-
-const ROUNDING = 1e-6
 
 function containsAll(ranks: ReadonlySet<number>, slots: readonly number[]): boolean {
   return slots.every((slot) => ranks.has(slot))

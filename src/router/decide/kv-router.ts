@@ -26,6 +26,7 @@ import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankRates } from '../load/rank-rates.ts'
+import { ANYWHERE } from '../ranks/rank-group.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 import { RankTable } from '../ranks/rank-table.ts'
 import type { BookedLoad } from '../ranks/rank-table.ts'
@@ -53,8 +54,6 @@ export interface KvRouterOptions {
   /** With `cost: time`: called when a request is sent to a rank, when it runs and when it ends, to tell other frontends. */
   readonly onPrompt?: (news: ToldPrompt) => void
 }
-
-const ANYWHERE: RankGroup = { key: '', slots: null }
 
 export class KvRouter implements FleetObserver {
   readonly config: RouterConfig

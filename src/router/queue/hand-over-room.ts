@@ -14,9 +14,10 @@
  */
 import type { Clock } from '../../base/index.ts'
 import { bootstrapAddress } from '../../request/index.ts'
-import { GroupLoads } from '../capacity/group-loads.ts'
+import { GroupLoads, ROUNDING } from '../capacity/group-loads.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+import { ANYWHERE } from '../ranks/rank-group.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 import { FreshAnswers } from './fresh.ts'
 import type { Moment } from './fresh.ts'
@@ -35,10 +36,6 @@ const SPAN_MS = 600
  */
 const DECAY = 0.1
 
-/** Of a place. */
-const ROUNDING = 1e-6
-
-const ANYWHERE: RankGroup = { key: '', slots: null }
 const NO_DOMAIN: TransferDomain = { prefill: [], decode: [] }
 
 /** What all groups share until something changes. */
@@ -192,8 +189,9 @@ export class HandOverRoom {
     const slots = group.slots ?? this.#allSlots()
     // Mostly nothing restricts any request.
     const isPlain = !own.hasGroups && !others.hasGroups && !queued.hasGroups
-    const around = isPlain ? [0, 0, 0] : [own, others, queued].map((loads) => loads.around(group))
-    const [aroundOwn, aroundOthers, aroundQueued] = around as [number, number, number]
+    const aroundOwn = own.around(group)
+    const aroundOthers = others.around(group)
+    const aroundQueued = queued.around(group)
     let [now, room] = [0, 0]
     for (const slot of slots) {
       // What is under way or queued may be older than the fleet.

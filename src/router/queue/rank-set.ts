@@ -4,6 +4,7 @@
  */
 import type { KvRouter } from '../decide/kv-router.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
+import { ANYWHERE } from '../ranks/rank-group.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 import { isPlain } from './request-constraints.ts'
 
@@ -13,7 +14,7 @@ export interface RankSet extends RankGroup {
   readonly share: number
 }
 
-export const ALL_RANKS: RankSet = { key: '', share: 1, slots: null }
+export const ALL_RANKS: RankSet = { ...ANYWHERE, share: 1 }
 const EMBEDDINGS: RankSet = { ...ALL_RANKS, key: 'embed' }
 
 export function rankSetOf(router: KvRouter, query: SelectionQuery): RankSet {

@@ -5,3 +5,5 @@ export interface RankGroup {
   /** Null: all. */
   readonly slots: readonly number[] | null
 }
+
+export const ANYWHERE: RankGroup = { key: '', slots: null }
