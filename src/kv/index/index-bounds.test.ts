@@ -57,6 +57,38 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it.each([
+    [1, [32, 33, 36, 52, 64, 65, 66, 72, 73, 81, 97, 129]],
+    [2, [34, 64, 66, 74, 82, 98, 130]],
+    [3, [33, 66, 69, 75, 81, 99, 132]],
+    [6, [36, 60, 66, 72, 78, 102]],
+    [7, [7, 14, 35, 70]],
+  ])(
+    'bytes - chains that grow by %i blocks take at most 25 per block at any length',
+    (grow, lengths) => {
+      for (const length of lengths) {
+        const index = new EventPrefixIndex()
+        for (let i = 0; i < 60_000 / length; i++) {
+          const hashes = prompt(i + 1, length)
+          for (let from = 0; from < length; from += grow) {
+            const parent: [number, number] = [hashes[2 * from - 2] ?? 0, hashes[2 * from - 1] ?? 0]
+            index.apply(i % 8, {
+              kind: 'stored',
+              parent: from === 0 ? null : parent,
+              hashes: hashes.slice(2 * from, 2 * (from + grow)),
+              localHashes: none,
+              tier: 'device',
+            })
+          }
+        }
+        const { bytes, entries } = index.stats()
+        expect(entries).toBe(length * Math.ceil(60_000 / length))
+        expect(bytes / entries, `${length} blocks`).toBeLessThanOrEqual(25)
+        checkRuns(index.device)
+      }
+    },
+  )
+
   it.each([1, 7, 16, 40])(
     'bytes - the limit holds for chains of %i blocks, and the oldest are evicted',
     (length) => {

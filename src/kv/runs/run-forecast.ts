@@ -7,8 +7,11 @@
 import { spreadHash } from '../loose/loose-rows.ts'
 import { PagedWords } from '../words/paged-words.ts'
 
-/** After this many loose blocks appended by one holder, the chain continues as a run. */
-export const STREAK_MIN = 32
+/**
+ * After this many loose blocks appended by one holder, the chain continues as a run. With fewer, the run's own memory
+ * (about 160 bytes with the smallest share of a page) would make a chain that ends soon take more than 25 bytes per block.
+ */
+export const STREAK_MIN = 64
 /** Words stored per holder: the last hash of its streak and its length. */
 const STREAK = 3
 /** Number of prompts that are remembered until their blocks are stored. */

@@ -155,8 +155,12 @@ export class RunPlacement {
       )
       const isAtEnd =
         this.#run >= 0 && this.#at === this.#end && this.#relocation.canGrow(this.#run, stop - i)
-      const isLong = stop - i >= LONG_RUN_MIN || this.#isForecast(holder, hashes, i)
-      const isShort = !isLong && !this.#worth.isWorth(stop - i)
+      const isLong = stop - i >= LONG_RUN_MIN || this.#isExpected(hashes, i)
+      // A streak may end at any block, so its run begins small and grows.
+      const isShort =
+        !isLong &&
+        this.#streakBefore(holder, hashes, i) < STREAK_MIN &&
+        !this.#worth.isWorth(stop - i)
       // A valid chain has space for all its runs; an event from a faulty peer may need more, and its blocks stay
       // loose.
       if ((!isAtEnd && isShort) || !this.#blocks.hasPagesFor(stop - i)) {
@@ -276,10 +280,9 @@ export class RunPlacement {
     this.#before = this.#blocks.reader.lastOf(this.#run)
   }
 
-  #isForecast(holder: number, hashes: Uint32Array, i: number): boolean {
+  #isExpected(hashes: Uint32Array, i: number): boolean {
     const low = (hashes[2 * i] as number) | 0
-    if (this.forecast.isExpected(low, (hashes[2 * i + 1] as number) | 0)) return true
-    return this.#streakBefore(holder, hashes, i) >= STREAK_MIN
+    return this.forecast.isExpected(low, (hashes[2 * i + 1] as number) | 0)
   }
 
   /** Number of loose blocks that the holder has appended without a break up to the block before `i`. */
