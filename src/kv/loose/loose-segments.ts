@@ -5,13 +5,15 @@
  *   directory   first bits of a hash ─▶ number of a segment
  *   segment     buckets of one cache line, and a filter bitmap (`loose-rows.ts`)
  *
- * A full segment is split into two, and two sparse ones are merged. No change moves more than 4,900 rows, the table
+ * A full segment is split into two, and two sparse ones are merged. Such a change moves at most 4,900 rows, the table
  * is never copied as a whole, and it shrinks as blocks are removed. Segments with different first bits have different
- * sizes, so that they do not all split at the same time: a table of any size is about two thirds full.
+ * sizes, so that they do not all split at the same time: a table of any size is about two thirds full. The segments left
+ * in an almost unused slab of their memory (`SlabMemory`), up to 4 MiB, move together.
  */
 import { grown } from '../words/grown.ts'
 import { BUCKET, ROW, ROWS } from './loose-rows.ts'
 import { divide, isRow, moveRows, put, seek, setMark, spreadHash, wordsFor } from './loose-rows.ts'
+import { SlabMemory } from '../words/slab-memory.ts'
 
 /** Number of first bits of a hash that determine the final size of its segment: 512 to 981 buckets. */
 const SIZE_BITS = 4
@@ -29,8 +31,6 @@ const TIDY = 40
 /** The filter of a segment is rebuilt when this many times its rows have been added. */
 const STALE = 2
 const DEPTH_MAX = 16
-/** Freed segments that are kept for reuse, per size. */
-const SPARE_MAX = 2
 const NONE = new Int32Array(0)
 
 /**
@@ -65,8 +65,7 @@ export class LooseSegments {
   #firsts = new Int32Array(16)
   #added = new Int32Array(16)
   readonly #free: number[] = []
-  readonly #spare: Int32Array[] = []
-  #bytes = 0
+  readonly #memory = new SlabMemory()
 
   constructor() {
     for (let first = 0; first < 1 << SIZE_BITS; first++) {
@@ -76,7 +75,7 @@ export class LooseSegments {
   }
 
   get bytes(): number {
-    return this.#bytes + this.directory.byteLength + 20 * this.rows.length
+    return this.#memory.bytes + this.directory.byteLength + 20 * this.rows.length
   }
 
   numberOf(hash: number): number {
@@ -245,17 +244,7 @@ export class LooseSegments {
       this.#firsts = grown(this.#firsts, 2 * number)
       this.#added = grown(this.#added, 2 * number)
     }
-    const words = wordsFor(buckets)
-    const spare = this.#spare.findIndex((segment) => segment.length === words)
-    let segment: Int32Array
-    if (spare < 0) {
-      segment = new Int32Array(words)
-      this.#bytes += segment.byteLength
-    } else {
-      segment = this.#spare.splice(spare, 1)[0] as Int32Array
-      segment.fill(0)
-    }
-    this.rows[number] = segment
+    this.rows[number] = this.#memory.take(wordsFor(buckets))
     this.buckets[number] = buckets
     this.surplus[number] = -floorOf(buckets)
     this.#surplusMax[number] = fullOf(buckets) - floorOf(buckets)
@@ -265,15 +254,24 @@ export class LooseSegments {
   }
 
   #release(number: number): void {
-    const segment = this.rows[number] as Int32Array
-    this.#spare.push(segment)
-    if (this.#spare.length > SPARE_MAX) {
-      this.#bytes -= (this.#spare.shift() as Int32Array).byteLength
-    }
+    this.#memory.give(this.rows[number] as Int32Array)
     this.rows[number] = NONE
     this.buckets[number] = 0
     this.surplus[number] = 0
     this.#free.push(number)
+    const buffer = this.#memory.toEmpty()
+    if (buffer !== null) this.#moveFrom(buffer)
+  }
+
+  /** Moves all segments in a buffer to other memory; their numbers stay. */
+  #moveFrom(buffer: ArrayBufferLike): void {
+    for (const [number, segment] of this.rows.entries()) {
+      if (segment.buffer !== buffer) continue
+      const moved = this.#memory.take(segment.length)
+      moved.set(segment)
+      this.rows[number] = moved
+      this.#memory.give(segment)
+    }
   }
 
   /** Sets the segment of all hashes with the same first `depth` bits in the directory. */

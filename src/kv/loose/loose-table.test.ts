@@ -38,6 +38,32 @@ describe('LooseTable', () => {
     expect(table.bytes).toBeLessThan(full / 10)
   })
 
+  it('segments that move when few are left - every block left is found', () => {
+    const random = seededRandom(8)
+    const half = (): number => Math.floor(random.next() * 2 ** 32) | 0
+    const table = new LooseTable()
+    const names = Array.from({ length: 300_000 }, (): [number, number] => [half(), half()])
+    for (const [i, name] of names.entries()) table.add(...name, i + 1)
+    const isLeft = (name: [number, number], i: number): boolean =>
+      table.lookup(...name) && table.word === i + 1
+    for (const part of [2, 3, 5, 7]) {
+      for (const [i, name] of names.entries()) {
+        if (i % part === 1 && table.lookup(...name)) table.delete()
+      }
+      const left = names.filter((name, i) => isLeft(name, i)).length
+      expect(left).toBe(table.count)
+      expect(left).toBe(
+        names.filter((_, i) => [2, 3, 5, 7].every((p) => p > part || i % p !== 1)).length,
+      )
+    }
+    for (const [i, name] of names.entries()) {
+      if (i % 1000 !== 0 && table.lookup(...name)) table.delete()
+    }
+    expect(names.filter((name, i) => i % 1000 === 0 && isLeft(name, i)).length).toBe(table.count)
+    for (const name of names) table.add(...name, 1_000_000)
+    expect(table.count).toBeGreaterThan(300_000)
+  })
+
   it('deleteNear - removes a block only if its word matches', () => {
     const table = new LooseTable()
     for (let i = 1; i <= 1000; i++) table.add(i, -i, 16 * i + (i & 3))

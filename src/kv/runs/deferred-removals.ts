@@ -10,7 +10,7 @@
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { SharpFilter, SmallFilter } from '../words/bloom-filters.ts'
-import { grown } from '../words/grown.ts'
+import { SlabMemory } from '../words/slab-memory.ts'
 import { WantedHashes } from '../words/wanted-hashes.ts'
 
 /** A pass over fewer blocks than this is not worth its fixed cost. */
@@ -66,6 +66,8 @@ export class DeferredRemovals {
   readonly #blocks: BlockCounts
   /** By holder. */
   readonly #own: (Deferred | undefined)[] = []
+  /** Of the lists, which are short-lived. */
+  readonly #lists = new SlabMemory()
   #known = 0
   /** Memory of the lists and filters of all holders. */
   #ownBytes = 0
@@ -112,7 +114,7 @@ export class DeferredRemovals {
   /** Call before a holder's first removal. */
   begin(holder: number): Deferred {
     while (this.#own.length <= holder) this.#own.push(undefined)
-    const words = new Int32Array(WORDS_MIN)
+    const words = this.#lists.take(WORDS_MIN)
     const filter = new SharpFilter(0)
     const own: Deferred = {
       words,
@@ -158,7 +160,10 @@ export class DeferredRemovals {
   #growList(own: Deferred, limit: number): void {
     const { count } = own
     const space = count < limit ? Math.min(count, limit - count) : count >> 3
-    own.words = grown(own.words, 2 * (own.count + space))
+    const { words } = own
+    own.words = this.#lists.take(2 * (count + space))
+    own.words.set(words)
+    this.#lists.give(words)
     this.#ownBytes += 8 * space
   }
 
@@ -212,14 +217,14 @@ export class DeferredRemovals {
   done(holder: number, loose: number): void {
     const before = this.of(holder)
     if (before === undefined) return
-    const { words, taken, count } = before
     const blocks = this.#blocks.entriesOf(holder)
+    const left = before.words.slice(2 * before.taken, 2 * before.count)
     this.delete(holder)
-    if (blocks === 0 && taken === count) return
+    if (blocks === 0 && left.length === 0) return
     const own = this.begin(holder)
     own.isLoose = loose > blocks
-    for (let at = 2 * taken; at < 2 * count; at += 2) {
-      this.add(holder, own, words[at] as number, words[at + 1] as number)
+    for (let at = 0; at < left.length; at += 2) {
+      this.add(holder, own, left[at] as number, left[at + 1] as number)
     }
   }
 
@@ -242,6 +247,7 @@ export class DeferredRemovals {
     const own = this.of(holder)
     if (own === undefined) return
     this.#own[holder] = undefined
+    this.#lists.give(own.words)
     this.#known -= 1
     this.#ownBytes -= bytesOf(own)
     this.count -= own.count
