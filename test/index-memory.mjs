@@ -1,12 +1,13 @@
 /**
  * Fills a prefix index with chains of so many blocks and empties it again, chain by chain; prints the resident bytes before,
- * full, and empty. Needs `--expose-gc`.
+ * full, and empty. `named`: the blocks have an engine's own hashes. Needs `--expose-gc`.
  */
 import { EventPrefixIndex } from '../dist/kv/index.js'
 
 const BLOCKS = 1_500_000
 const HOLDERS = 8
-const [length] = process.argv.slice(2).map(Number)
+const length = Number(process.argv[2])
+const isNamed = process.argv[3] === 'named'
 const none = new Uint32Array(0)
 
 function mix(x) {
@@ -14,7 +15,8 @@ function mix(x) {
   return Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35) >>> 0
 }
 
-const chain = (i) => Uint32Array.from({ length: 2 * length }, (_, k) => mix(2 * length * i + k + 1))
+const chain = (i, first = 1) =>
+  Uint32Array.from({ length: 2 * length }, (_, k) => mix(2 * length * i + k + first))
 
 function resident() {
   for (let i = 0; i < 3; i++) globalThis.gc()
@@ -27,7 +29,7 @@ function fillAndEmpty(index, chains, whenFull) {
       kind: 'stored',
       parent: null,
       hashes: chain(i),
-      localHashes: none,
+      localHashes: isNamed ? chain(i, 1 << 30) : none,
       tier: 'device',
     }
     if (index.apply(i % HOLDERS, event) !== 'applied') throw new Error('refused')

@@ -13,6 +13,7 @@
  * A removed name leaves a mark, because an empty cell would end the search for the names after it. Marks are reused,
  * and gone when the part is replaced.
  */
+import type { SlabMemory } from '../words/slab-memory.ts'
 import { NO_CELLS } from './name-reads.ts'
 import type { NameReads } from './name-reads.ts'
 
@@ -57,6 +58,7 @@ const homeOf = (first: number, key: number, words: number): number => {
 }
 
 export class EngineNames {
+  readonly #memory: SlabMemory
   readonly #parts: Int32Array[] = Array.from({ length: PARTS }, () => NO_CELLS)
   /** By part: number of empty cells that may still be used. */
   readonly #room = new Int32Array(PARTS)
@@ -70,6 +72,24 @@ export class EngineNames {
   /** Baton's hash of the name that `find` found. */
   low = 0
   high = 0
+
+  /** The parts are in `memory`, with those of other holders. */
+  constructor(memory: SlabMemory) {
+    this.#memory = memory
+  }
+
+  /** Call when the table is no longer used. */
+  drop(): void {
+    for (const cells of this.#parts) if (cells !== NO_CELLS) this.#memory.give(cells)
+    this.#parts.fill(NO_CELLS)
+  }
+
+  /** Moves all parts in a buffer to other memory. */
+  moveFrom(buffer: ArrayBufferLike): void {
+    for (const [part, cells] of this.#parts.entries()) {
+      if (cells.buffer === buffer) this.#parts[part] = this.#memory.move(cells)
+    }
+  }
 
   /** Returns whether a name is known; `low` and `high` then contain Baton's hash. */
   find(nameLow: number, nameHigh: number): boolean {
@@ -174,7 +194,7 @@ export class EngineNames {
 
   #replace(part: number, count: number): Int32Array {
     const old = this.#parts[part] as Int32Array
-    const cells = new Int32Array(CELL * count)
+    const cells = this.#memory.take(CELL * count)
     let live = 0
     for (let at = 0; at < old.length; at += CELL) {
       const word = old[at + 1] as number
@@ -193,6 +213,7 @@ export class EngineNames {
     this.#cells += count - (old === NO_CELLS ? 0 : old.length >> CELL_BITS)
     this.#least = (this.#cells * SPARSE) / 100
     this.bytes += cells.byteLength - (old === NO_CELLS ? 0 : old.byteLength)
+    if (old !== NO_CELLS) this.#memory.give(old)
     return cells
   }
 }

@@ -163,4 +163,32 @@ describe('HolderNames', () => {
       expect(names.of(0)?.find(1, 2)).toBe(false)
     }
   })
+
+  it('tables that move when few names are left - those left are found', () => {
+    const count = 200_000
+    const [all, own] = [words(count, 3), words(count, 4)]
+    const names = new HolderNames()
+    const plain: Plain = Array.from({ length: HOLDERS }, () => new Map())
+    for (let holder = 0; holder < HOLDERS; holder++) {
+      names.add(holder, all, own, DEVICE)
+      addTo(plain, holder, all, own, DEVICE)
+    }
+    const full = names.bytes
+    for (let holder = 0; holder < HOLDERS; holder++) {
+      for (let i = 0; i < count; i++) {
+        if (i % 50 === holder) continue
+        const hash = all.slice(2 * i, 2 * i + 2)
+        takeFrom(plain, holder, hash, DEVICE)
+        names.take(holder, hash, 0, 1, DEVICE)
+      }
+    }
+    expectSame(names, plain, all)
+    expect(names.bytes).toBeLessThan(full / 10)
+    names.delete(1)
+    plain[1]?.clear()
+    names.add(2, own, all, DEVICE)
+    addTo(plain, 2, own, all, DEVICE)
+    expectSame(names, plain, all)
+    expectSame(names, plain, own)
+  })
 })

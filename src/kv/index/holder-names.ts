@@ -4,11 +4,13 @@
  * Owns which holders have a table. It is dropped with its last name or its holder.
  */
 import { AHEAD_MAX } from '../loose/loose-table.ts'
+import { SlabMemory } from '../words/slab-memory.ts'
 import { EngineNames } from './engine-names.ts'
 import { NameReads } from './name-reads.ts'
 
 export class HolderNames {
   readonly #tables: (EngineNames | undefined)[] = []
+  readonly #memory = new SlabMemory()
   readonly #reads = new NameReads()
   /** Scratch of `take`. */
   readonly #holders = new Int32Array(AHEAD_MAX)
@@ -46,7 +48,7 @@ export class HolderNames {
 
   #create(holder: number): EngineNames {
     while (this.#tables.length <= holder) this.#tables.push(undefined)
-    const table = new EngineNames()
+    const table = new EngineNames(this.#memory)
     this.#tables[holder] = table
     this.count += 1
     this.bytes += table.bytes
@@ -89,6 +91,14 @@ export class HolderNames {
     table.tidy()
     this.bytes += table.bytes - before
     if (table.count === 0) this.delete(holder)
+    else this.#moveOut()
+  }
+
+  #moveOut(): void {
+    const buffer = this.#memory.toEmpty()
+    if (buffer === null) return
+    for (const table of this.#tables) table?.moveFrom(buffer)
+    this.#reads.forget()
   }
 
   delete(holder: number): void {
@@ -97,6 +107,8 @@ export class HolderNames {
     this.#tables[holder] = undefined
     this.count -= 1
     this.bytes -= table.bytes
+    table.drop()
+    this.#moveOut()
     this.#reads.forget()
   }
 }

@@ -266,11 +266,7 @@ export class LooseSegments {
   /** Moves all segments in a buffer to other memory; their numbers stay. */
   #moveFrom(buffer: ArrayBufferLike): void {
     for (const [number, segment] of this.rows.entries()) {
-      if (segment.buffer !== buffer) continue
-      const moved = this.#memory.take(segment.length)
-      moved.set(segment)
-      this.rows[number] = moved
-      this.#memory.give(segment)
+      if (segment.buffer === buffer) this.rows[number] = this.#memory.move(segment)
     }
   }
 

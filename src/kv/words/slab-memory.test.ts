@@ -28,7 +28,7 @@ describe('SlabMemory', () => {
         words -= given.length
         memory.give(given)
       } else {
-        const stretch = memory.take(16 + draw(6000))
+        const stretch = memory.take(3000 + draw(6000))
         expect(stretch.every((word) => word === 0)).toBe(true)
         stretch.fill(stretch.length)
         taken.push(stretch)
@@ -41,14 +41,15 @@ describe('SlabMemory', () => {
     expect([memory.bytes, memory.writtenBytes]).toEqual([0, 0])
   })
 
-  it('few words in all are arrays of their own', () => {
+  it('few words, in all or in one array, are arrays of their own', () => {
     const memory = new SlabMemory()
     const below = memory.take((1 << 18) - 1)
     expect(below.buffer.byteLength).toBe(below.byteLength)
-    const at = memory.take(1)
-    expect(at.buffer.byteLength, 'a slab').toBe(33 * MIB)
-    memory.give(at)
-    memory.give(below)
+    const short = memory.take(4095)
+    expect(short.buffer.byteLength).toBe(4 * 4095)
+    const long = memory.take(4096)
+    expect(long.buffer.byteLength, 'a slab').toBe(33 * MIB)
+    for (const array of [short, long, below]) memory.give(array)
     expect(memory.writtenBytes).toBe(0)
   })
 

@@ -1,5 +1,5 @@
 /**
- * Memory for many arrays of 1 kB to 1 MB: stretches of few large arrays (slabs), so that it goes back to the operating
+ * Memory for many arrays of 16 kB to 1 MB: stretches of few large arrays (slabs), so that it goes back to the operating
  * system when they go.
  *
  * Arrays of this size come from the heap of the C library, which returns nothing below the highest part that anybody
@@ -10,8 +10,10 @@
  * arrays there moves them out.
  */
 const SLAB_WORDS = 33 << 18
-/** Below so many words in all, they are arrays of their own: a small table needs no slab. */
+/** While there are fewer words in all, they are arrays of their own: a small table needs no slab. */
 const SLABS_FROM = 1 << 18
+/** And so are shorter ones: the search for a free stretch would take longer if there were many. */
+const WORDS_MIN = 1 << 12
 /** A slab is emptied when fewer than one of so many written words are in use; not if less than this was written. */
 const SPARSE = 8
 const WRITTEN_MIN = 1 << 19
@@ -46,7 +48,7 @@ export class SlabMemory {
   /** An array of so many words, all 0. */
   take(words: number): Int32Array {
     this.#used += words
-    if (this.#used < SLABS_FROM) return new Int32Array(words)
+    if (words < WORDS_MIN || this.#used < SLABS_FROM) return new Int32Array(words)
     for (const slab of this.#slabs) {
       const taken = slab.isClosed ? null : takeFrom(slab, words)
       if (taken !== null) return taken
@@ -65,7 +67,15 @@ export class SlabMemory {
     if (slab.used === 0) this.#slabs = this.#slabs.filter((other) => other !== slab)
   }
 
-  /** The buffer whose arrays are to be moved (take others, copy, give these), or null. It takes no more until it is empty. */
+  /** Gives an array and returns its copy. */
+  move(taken: Int32Array): Int32Array {
+    const moved = this.take(taken.length)
+    moved.set(taken)
+    this.give(taken)
+    return moved
+  }
+
+  /** The buffer whose arrays are to be moved, or null. It takes no more until it is empty. */
   toEmpty(): ArrayBufferLike | null {
     for (const slab of this.#slabs) {
       if (slab.written < WRITTEN_MIN || SPARSE * slab.used >= slab.written) continue
