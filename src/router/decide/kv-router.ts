@@ -1,14 +1,14 @@
 /**
  * The routing state and decisions of one pool of workers: its members, their cached blocks and load, the choice of
- * ranks. `select` decides and records the decision; it changes no load. `book` records the choice as load; a booking is
- * freed exactly once. `peek` decides without a trace. Pure: clock and randomness are arguments.
+ * ranks. `select` decides and records the decision; it changes no load, and `peek` leaves no trace at all. `bookings`
+ * records the choice as load. Pure: clock and randomness are arguments.
  */
 import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { Phase, RoutingHints, WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
-import type { Booking } from '../load/active-sequences.ts'
 import { PoolCapacity } from '../capacity/pool-capacity.ts'
+import { Bookings } from './bookings.ts'
 import { DecisionRing } from './decision-record.ts'
 import type { OnwardRoom } from './decision-scope.ts'
 import { GoalGate } from './goal-gate.ts'
@@ -21,13 +21,10 @@ import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
-import { OpenLimits } from '../load/open-limits.ts'
 import type { ToldPrompt } from '../load/peer-requests.ts'
 import { PeerRequests } from '../load/peer-requests.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankRates } from '../load/rank-rates.ts'
-import { ANYWHERE } from '../ranks/rank-group.ts'
-import type { RankGroup } from '../ranks/rank-group.ts'
 import { RankTable } from '../ranks/rank-table.ts'
 import type { BookedLoad } from '../ranks/rank-table.ts'
 import { TransferRates } from '../load/transfer-rates.ts'
@@ -36,7 +33,7 @@ import type { PoolStatus } from '../ranks/router-status.ts'
 import { AnswerCheck } from '../ranks/answer-check.ts'
 import { pinnedSlot, pinOf } from './pin.ts'
 import { PlaceForecasts } from './place-forecast.ts'
-import { poolStatus } from './pool-status.ts'
+import { poolStatus } from '../load/pool-status.ts'
 import { PromptBeliefs } from './prompt-beliefs.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
@@ -65,12 +62,13 @@ export class KvRouter implements FleetObserver {
   readonly #turns = new LaterTurns()
   readonly #forecast: RankForecast
   readonly #sequences: ActiveSequences
-  readonly #openLimits: OpenLimits
   readonly #oldReports: OldReports
   readonly #index: OverlapIndex
   readonly #selector: Selector
   readonly #ring: DecisionRing
   readonly #beliefs: PromptBeliefs
+  /** What the requests that are sent from here hold on the ranks. */
+  readonly bookings: Bookings
   /** How many more requests the pool takes. */
   readonly capacity: PoolCapacity
   readonly #blocks: BlockUnit
@@ -113,7 +111,6 @@ export class KvRouter implements FleetObserver {
       () => this.blockSize,
       (slot) => this.capacity.judge.judge(slot),
     )
-    this.#openLimits = new OpenLimits(this.#table, engineQueue)
     this.#oldReports = new OldReports({
       table: this.#table,
       clock,
@@ -129,7 +126,23 @@ export class KvRouter implements FleetObserver {
       config,
       table: this.#table,
       index: this.#index,
+      blocks: this.#blocks,
       onRouted: options.onRouted,
+    })
+    this.bookings = new Bookings({
+      config,
+      clock,
+      table: this.#table,
+      rates: this.#rates,
+      rows: this.#rows,
+      turns: this.#turns,
+      blocks: this.#blocks,
+      sequences: this.#sequences,
+      forecast: this.#forecast,
+      beliefs: this.#beliefs,
+      peers: this.peers,
+      capacity: this.capacity,
+      onward: () => this.onward,
     })
     this.#events = new EventIntake(this.#table, this.#index, clock)
     this.#selector = new Selector({
@@ -249,120 +262,6 @@ export class KvRouter implements FleetObserver {
     return Math.max(query.request.tokenIds.length - this.#selector.bestCachedTokens(query), 0)
   }
 
-  book(selection: Selection): Booking {
-    const nowMs = this.#clock.nowMs()
-    const { slot, hashes, promptTokens } = selection
-    const isTracked = this.config.trackActiveBlocks && hashes !== null
-    const byHash = isTracked && selection.assumeKvReuse
-    const speed = this.config.prefillTokensPerSecond
-    const tokens = selection.trackPrefill ? selection.effectivePrefillTokens : null
-    const booking = this.#sequences.add(
-      {
-        slot,
-        hashes: byHash ? hashes.sequence : null,
-        privateBlocks: isTracked && !byHash ? hashes.sequence.length / 2 : 0,
-        promptTokens,
-        prefillTokens: tokens,
-        prefillDurationMs: speed === null || tokens === null ? null : (1000 * tokens) / speed,
-        expectedOutputTokens: selection.expectedOutputTokens,
-        record: selection.record,
-        showsSpeed: selection.isForwarded !== true,
-        isWhole: selection.isWhole === true,
-        endsAtFirst: selection.phase === 'prefill',
-        onward: this.#onwardOf(selection),
-        wasHandedOver: selection.phase === 'decode',
-      },
-      nowMs,
-    )
-    if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
-    this.#forecast.predict(booking, tokens, nowMs)
-    this.#openLimits.sent(booking, tokens ?? promptTokens, nowMs)
-    if (tokens !== null && hashes !== null && this.config.cost === 'time') {
-      this.#forecast.opened(booking, tokens, hashes.sequence, this.blockSize)
-    }
-    if (booking.onward !== null) this.capacity.underWay.sent(booking.onward)
-    this.peers.tell(tokens === null ? 'running' : 'sent', booking)
-    this.#turns.sent(selection, this.blockSize, nowMs)
-    // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
-    const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
-    if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
-      // An engine need not compute the last token's KV before it generates.
-      const completesBlock = promptTokens > this.blockSize
-      this.#beliefs.placed(selection, hashes, completesBlock, nowMs)
-    }
-    this.#loadChanged(slot)
-    this.capacity.changed()
-    return booking
-  }
-
-  prefillDone(booking: Booking): void {
-    const nowMs = this.#clock.nowMs()
-    this.#forecast.firstToken(booking, nowMs)
-    const isDone = this.#sequences.prefillDone(booking, nowMs)
-    const isAnswered = this.#openLimits.answered(booking, nowMs)
-    const isProbe = !booking.freed && this.#table.answered(booking.slot)
-    this.#rows.write(booking.slot)
-    if (!isDone && !isAnswered && !isProbe) return
-    this.capacity.judge.judge(booking.slot)
-    this.capacity.grew()
-  }
-
-  /** The decode leg of a prefill asks for its place now: the prefill needs none any more. Idempotent. */
-  followed(booking: Booking): void {
-    if (booking.freed || !this.#follow(booking, this.#clock.nowMs())) return
-    this.capacity.changed()
-  }
-
-  #follow(booking: Booking, nowMs: number): boolean {
-    const { onward, sentMs } = booking
-    if (onward === null || booking.isFollowed) return false
-    booking.isFollowed = true
-    this.capacity.underWay.followed(onward, nowMs - sentMs)
-    return true
-  }
-
-  /** Adds output tokens to a booking. Returns after how many further tokens it must be called again. */
-  output(booking: Booking, tokens: number): number {
-    if (!this.config.trackOutputBlocks) return Infinity
-    const untilNext = this.#sequences.addOutput(booking, tokens)
-    this.#rows.write(booking.slot)
-    return untilNext
-  }
-
-  /** Adds one block of output; `output` does this itself when a block begins. */
-  addOutputBlock(booking: Booking, decayFraction?: number): void {
-    this.#sequences.addOutputBlock(booking, decayFraction)
-    this.#rows.write(booking.slot)
-  }
-
-  /** A request completed with this many output tokens, of which the engine counted `usageTokens`. */
-  served(booking: Booking, tokens: number, usageTokens: number | null = null): void {
-    const nowMs = this.#clock.nowMs()
-    this.#forecast.stepEnded(booking, nowMs)
-    if (booking.showsSpeed) this.#forecast.served(booking, tokens, nowMs)
-    else this.#forecast.forwarded(booking, usageTokens, nowMs)
-    this.#rows.write(booking.slot)
-  }
-
-  /** Releases a booking; calling it again has no effect. */
-  free(booking: Booking): void {
-    const nowMs = this.#clock.nowMs()
-    const { slot } = booking
-    if (!this.#sequences.free(booking, nowMs)) return
-    this.#forecast.freed(booking, nowMs)
-    this.#openLimits.ended(booking, nowMs)
-    this.#ended(booking, nowMs)
-    this.#loadChanged(slot)
-    this.capacity.grew()
-  }
-
-  /** What is counted for the whole pool, also when the rank has left. */
-  #ended(booking: Booking, nowMs: number): void {
-    this.#follow(booking, nowMs)
-    if (booking.onward !== null) this.capacity.underWay.ended()
-    this.capacity.ended(booking.wasHandedOver)
-  }
-
   /** The worker did not respond: exclude it for `forMs` milliseconds, or until its next load report. */
   fence(workerId: WorkerId, forMs: number): void {
     const untilMs = this.#clock.nowMs() + forMs
@@ -444,18 +343,8 @@ export class KvRouter implements FleetObserver {
     })
   }
 
-  #onwardOf({ phase, isEmbedding, slot, next }: Selection): RankGroup | null {
-    if (phase !== 'prefill' || isEmbedding === true) return null
-    return this.onward?.groupOf(slot, next) ?? ANYWHERE
-  }
-
   #dropSlot(slot: number): void {
-    const nowMs = this.#clock.nowMs()
-    for (const booking of this.#sequences.dropSlot(slot, nowMs)) {
-      this.#openLimits.ended(booking, nowMs)
-      this.#ended(booking, nowMs)
-    }
-    this.#openLimits.leave(slot)
+    this.bookings.dropSlot(slot)
     this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)

@@ -1,7 +1,7 @@
 /** Estimated cache contents: prompts that this or another frontend has sent to a rank are assumed to be cached there. */
 import type { WorkerId } from '../../base/index.ts'
-import type { SequenceHashes } from '../../kv/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
+import type { BlockUnit } from '../load/block-unit.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 import { isSilent } from '../load/self-check.ts'
@@ -11,6 +11,7 @@ interface PromptBeliefsOptions {
   readonly config: RouterConfig
   readonly table: RankTable
   readonly index: OverlapIndex
+  readonly blocks: BlockUnit
   /** Called when a prompt is sent to a rank without KV events, so that other frontends can be told. */
   readonly onRouted: ((to: Selection, sequence: Uint32Array) => void) | undefined
 }
@@ -22,18 +23,13 @@ export class PromptBeliefs {
     this.#options = options
   }
 
-  /**
-   * The prompt was routed to this rank and will be cached there. `completesBlock`: the rank certainly completes a block of
-   * it, and should announce that.
-   */
-  placed(
-    selection: Selection,
-    hashes: SequenceHashes,
-    completesBlock: boolean,
-    nowMs: number,
-  ): void {
-    const { config, table, index, onRouted } = this.#options
-    const { slot, isEstimated } = selection
+  /** The request is sent to this rank, which will cache its prompt. */
+  placed(selection: Selection, nowMs: number): void {
+    const { config, table, index, blocks, onRouted } = this.#options
+    const { slot, phase, card, hashes, promptTokens, isEstimated } = selection
+    // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses that.
+    const keepsPrompt = phase !== 'decode' || config.conditional.enabled
+    if (hashes === null || !keepsPrompt || !blocks.isKnownOf(card)) return
     const row = table.row(slot)
     // A prompt with estimated tokens has other hashes than those in the engine's KV events.
     const hasEvents = config.useKvEvents && !isEstimated && !isSilent(row)
@@ -41,7 +37,8 @@ export class PromptBeliefs {
     index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
     if (hashes.sequence.length === 0) return
     if (!hasEvents) onRouted?.(selection, hashes.sequence)
-    if (completesBlock) row.promptsPlaced++
+    // An engine need not compute the last token's KV before it generates: only now it certainly completes a block.
+    if (promptTokens > blocks.tokens) row.promptsPlaced++
   }
 
   /** Another frontend sent a prompt to a worker without KV events. Returns false if the message is not used. */

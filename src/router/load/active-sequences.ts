@@ -1,8 +1,8 @@
 /**
  * The load that this router has placed on each rank: active requests with their prompt and output blocks and prefill.
  *
- * Owns the bookings. A booking is freed exactly once, however the request ends, and removes everything that it added.
- * The sums are kept in the columns of the rank table.
+ * Its sums are columns of the rank table; a booking that is freed removes everything that it added to them. See
+ * `Bookings` for what else a booking holds.
  */
 import { InFlightSet } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
@@ -16,7 +16,7 @@ import type { OpenPrefill } from './prefill-load.ts'
 import type { RankGroup } from '../ranks/rank-group.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 
-interface BookingOptions {
+export interface BookingOptions {
   readonly slot: number
   /** Sequence hashes of the complete prompt blocks (pairs of u32); null: blocks are not tracked by hash. */
   readonly hashes: Uint32Array | null

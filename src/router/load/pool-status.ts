@@ -1,12 +1,12 @@
 /** The status of a pool for metrics, `/health` and the console. */
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { AnswerCheck } from '../ranks/answer-check.ts'
-import type { EventIntake } from '../load/event-intake.ts'
-import type { OverlapIndex } from '../load/overlap-index.ts'
-import type { RankRates } from '../load/rank-rates.ts'
+import type { EventIntake } from './event-intake.ts'
+import type { OverlapIndex } from './overlap-index.ts'
+import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from '../ranks/rank-table.ts'
 import type { PoolStatus } from '../ranks/router-status.ts'
-import { eventFacts } from '../load/self-check.ts'
+import { eventFacts } from './self-check.ts'
 
 interface StatusParts extends Pick<
   PoolStatus,
