@@ -111,7 +111,7 @@ function loadOf(registry: ModelRegistry, name: string | undefined): ModelLoad | 
 
 function knownModel(registry: ModelRegistry, name: string | undefined) {
   try {
-    return registry.known(name)
+    return registry.names.known(name)
   } catch {
     return undefined
   }

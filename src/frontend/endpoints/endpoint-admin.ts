@@ -106,7 +106,8 @@ export function answerWeights(deps: GenerationDeps, http: HttpRequest): HttpRepl
     registry.setWeight(model, version, weight)
     onAdminNews?.({ kind: 'weight', model, version, weight })
   }
-  for (const refused of registry.heldBackBy(model, version)) set(refused, 0)
+  const heldBack = registry.names.own(model)?.heldBackBy(version) ?? []
+  for (const refused of heldBack) set(refused, 0)
   set(version, call.weight)
   return weightsReply(registry)
 }

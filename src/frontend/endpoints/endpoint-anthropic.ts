@@ -33,7 +33,7 @@ export async function countMessageTokens(
   caller: Caller,
 ): Promise<HttpReply> {
   const call = parseAnthropicCount(readJsonObject(http.body, http.headers['content-type']))
-  const model = deps.registry.known(call.model)
+  const model = deps.registry.names.known(call.model)
   refuseOtherModels(caller, [call.model ?? model.name, model.name])
   const text = await model.text()
   const limited = withinCount(offLoopOf(deps, model, text), model.contextLength, 'messages')

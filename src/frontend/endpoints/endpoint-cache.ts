@@ -22,9 +22,9 @@ export async function clearCaches(
   const { registry, commandWorker } = deps
   const body = http.body.length === 0 ? {} : readJsonObject(http.body, http.headers['content-type'])
   const { model, workerId } = parseClearCache(body)
-  if (model !== undefined) registry.known(model)
+  if (model !== undefined) registry.names.known(model)
   const cards = registry.models
-    .filter((served) => model === undefined || served.name === registry.known(model).name)
+    .filter((served) => model === undefined || served.name === registry.names.known(model).name)
     .flatMap(({ reachable }) => reachable)
     .filter((card) => workerId === undefined || card.workerId === workerId)
   if (workerId !== undefined && cards.length === 0) {

@@ -114,7 +114,7 @@ export async function countResponseTokens(
   const fields = readJsonObject(http.body, http.headers['content-type'])
   if (deps.state !== undefined) withState(storedOf(deps, { caller }), fields)
   const { chat } = parseResponsesRequest(fields)
-  const model = deps.registry.known(chat.model)
+  const model = deps.registry.names.known(chat.model)
   refuseOtherModels(caller, [chat.model ?? model.name, model.name])
   const text = await model.text()
   const limited = withinCount(offLoopOf(deps, model, text), model.contextLength, 'input')

@@ -63,10 +63,12 @@ export function healthReply(
           warnings: [
             ...discoveryWarnings(registry),
             ...registry.notes.all.map(({ text }) => text),
-            ...registry.nameConflicts.map(
-              ({ name, owner, other }) =>
-                `requests for ${name} go to model ${owner}; workers of ${other} also have this name`,
-            ),
+            ...registry.names
+              .conflicts()
+              .map(
+                ({ name, owner, other }) =>
+                  `requests for ${name} go to model ${owner}; workers of ${other} also have this name`,
+              ),
             ...registry.families
               .filter(({ isSilenced }) => isSilenced)
               .map(({ name }) => `requests of ${name} are refused: ${weightReason(name)}`),
@@ -192,8 +194,8 @@ function workerHealth(card: WorkerCard): Record<string, unknown> {
 
 /** The models that the caller may use. */
 export function modelsReply(registry: ModelRegistry, form: ApiForm, caller: Caller): HttpReply {
-  const served = registry
-    .servedNames()
+  const served = registry.names
+    .served()
     .filter(([name, model]) => mayUseModel(caller, [name, model.name]))
   const entries = served.map(([name, model]) => entryOf(name, model))
   const body = form === 'openai' ? modelListJson(entries) : anthropicModelListJson(entries)
@@ -207,7 +209,7 @@ export function modelReply(
   form: ApiForm,
   caller: Caller,
 ): HttpReply {
-  const exact = registry.find(id)
+  const exact = registry.names.find(id)?.main
   if (exact !== undefined) refuseOtherModels(caller, [id, exact.name])
   if (exact !== undefined) {
     if (!exact.isReady) throw exact.notReady()
@@ -216,7 +218,7 @@ export function modelReply(
   }
   const asksReady = id.endsWith('/ready')
   const name = asksReady ? id.slice(0, -'/ready'.length) : id
-  const model = registry.known(name)
+  const model = registry.names.known(name)
   refuseOtherModels(caller, [name, model.name])
   const ready = model.canAnswer
   const counts: Record<string, number> = {}

@@ -19,7 +19,7 @@ export function setThresholds(registry: ModelRegistry, http: HttpRequest): HttpR
   const { model: name, update } = parseBusyThreshold(
     readJsonObject(http.body, http.headers['content-type']),
   )
-  const model = registry.known(name)
+  const model = registry.names.known(name)
   if (Object.keys(update).length > 0) {
     const versions = registry.models.filter((each) => each.name === model.name)
     for (const { router } of versions) router.setBusyThresholds(update)

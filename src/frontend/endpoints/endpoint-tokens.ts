@@ -21,7 +21,7 @@ export async function answerTokenize(
   caller: Caller,
 ): Promise<HttpReply> {
   const call = parseTokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
-  const model = deps.registry.known(call.model)
+  const model = deps.registry.names.known(call.model)
   refuseOtherModels(caller, [call.model ?? model.name, model.name])
   const text = await model.text()
   const param = typeof call.prompt === 'string' ? 'prompt' : 'messages'
@@ -43,7 +43,7 @@ export async function answerDetokenize(
   caller: Caller,
 ): Promise<HttpReply> {
   const call = parseDetokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
-  const model = registry.known(call.model)
+  const model = registry.names.known(call.model)
   refuseOtherModels(caller, [call.model ?? model.name, model.name])
   const { tokenizer } = await model.text()
   const unknown = call.tokens.find((id) => id >= tokenizer.vocabSize)

@@ -5,14 +5,14 @@
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpRequest } from '../http/http-exchange.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
-import { isPassedThrough, takesForwarded } from '../models/passed-through.ts'
+import { hasPassedThrough, isPassedThrough, takesForwarded } from '../models/passed-through.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import { readForwardBody } from './forward-body.ts'
 import type { ForwardBody } from './forward-body.ts'
 
 /** For all routes: the model is served only by passing requests through. */
 export function passedThroughBody(http: HttpRequest, registry: ModelRegistry): ForwardBody | null {
-  return registry.hasPassedThrough ? bodyFor(http, registry, isPassedThrough) : null
+  return hasPassedThrough(registry.names.families) ? bodyFor(http, registry, isPassedThrough) : null
 }
 
 /** For routes that Baton answers only with engines of its own: the model's servers take requests unchanged. */
@@ -30,7 +30,7 @@ function bodyFor(
 ): ForwardBody | null {
   try {
     const read = readForwardBody(body, headers['content-type'], path)
-    return isForServers(registry.known(read.model)) ? read : null
+    return isForServers(registry.names.known(read.model)) ? read : null
   } catch {
     return null
   }

@@ -28,7 +28,7 @@ export function isForwardedMedia(
   if (forwarding === undefined || !holdsMedia(fields)) return false
   const { model } = fields
   try {
-    return takesForwarded(registry.known(typeof model === 'string' ? model : undefined))
+    return takesForwarded(registry.names.known(typeof model === 'string' ? model : undefined))
   } catch {
     // The error for an unknown model is Baton's own.
     return false

@@ -56,5 +56,5 @@ export function learnAdminNews(
   // Also for a model that is not known yet, but within limits, so that a broken frontend cannot add models
   // without end.
   const isBounded = [model, version].every(({ length }) => length > 0 && length <= NAME_LENGTH_MAX)
-  if (isBounded && registry.mayName(model)) registry.setWeight(model, version, Number(weight))
+  if (isBounded && registry.names.mayName(model)) registry.setWeight(model, version, Number(weight))
 }

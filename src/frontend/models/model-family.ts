@@ -91,6 +91,16 @@ export class ModelFamily {
     return this.#allUnweighted.slice(1)
   }
 
+  /**
+   * The refused versions that would serve if this version got a weight, because all others would have one, too. Whoever
+   * gives it one does not mean that.
+   */
+  heldBackBy(version: string): readonly string[] {
+    const { unweighted } = this
+    if (unweighted?.version !== version) return []
+    return [...new Set(unweighted.refused.map(({ card }) => versionOf(card)))]
+  }
+
   /** Workers that are refused where they are, but not where they belong now. */
   misplaced(): readonly WorkerCard[] {
     return this.versions.flatMap((version) => {

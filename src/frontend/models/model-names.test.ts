@@ -97,7 +97,8 @@ describe('further names: aliases and adapters', () => {
       fleet.registry.fleetFound()
       return fleet
     }
-    const ownerAt = ({ registry }: RegistryFleet): string | undefined => registry.find('bot')?.name
+    const ownerAt = ({ registry }: RegistryFleet): string | undefined =>
+      registry.names.find('bot')?.main?.name
 
     it('the one with more workers has it, of two with equally many the one with the oldest', () => {
       for (const [cards, owner] of [

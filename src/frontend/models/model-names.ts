@@ -8,10 +8,14 @@ import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import { noModelYet } from './model-errors.ts'
+import { noModelYet, unknownModel } from './model-errors.ts'
 import { ModelFamily } from './model-family.ts'
 import { NameClaims } from './name-claims.ts'
 import type { NameClaimsOptions } from './name-claims.ts'
+import type { ServedModel } from './served-model.ts'
+
+/** Limit for the names of models, including those that only other frontends have announced. */
+const NAMED_MAX = 1_024
 
 /** A name that two models have. */
 export interface NameConflict {
@@ -28,6 +32,8 @@ export class ModelNames {
   readonly #claims = new Map<string, NameClaims>()
   readonly #ofWorker = new Map<WorkerId, readonly string[]>()
   #toldConflicts: ReadonlySet<string> = new Set()
+  /** False: no worker has ever served, and every name may still become valid. */
+  #hadWorker = false
 
   constructor(options: NameClaimsOptions) {
     this.#options = options
@@ -36,10 +42,6 @@ export class ModelNames {
   /** Iterated for each request, so it is no list. */
   get families(): Iterable<ModelFamily> {
     return this.#families.values()
-  }
-
-  get familyCount(): number {
-    return this.#families.size
   }
 
   /** The model with this name of its own. */
@@ -54,12 +56,41 @@ export class ModelNames {
     return this.#claims.get(name)?.owner ?? own
   }
 
-  /** Every name that a client may use. Own names first. */
-  all(): readonly (readonly [string, ModelFamily])[] {
+  /** The model that a request means; without a name: the only one. Throws 404, or 503 before the first worker. */
+  familyOf(name: string | undefined): ModelFamily {
+    const family = name === undefined ? this.#only() : this.find(name)
+    if (family === undefined) throw this.#unknown(name)
+    return family
+  }
+
+  /** Its version outside of requests. Throws as `familyOf`. */
+  known(name: string | undefined): ServedModel {
+    const { main } = this.familyOf(name)
+    if (main === undefined) throw this.#unknown(name)
+    return main
+  }
+
+  #unknown(name = ''): BatonError {
+    return this.#hadWorker ? unknownModel(name) : noModelYet()
+  }
+
+  /**
+   * True when a name is a known model, or may become one: nothing else has the name, and the limit of announced
+   * names is not reached.
+   */
+  mayName(model: string): boolean {
+    if (this.own(model) !== undefined) return true
+    return this.find(model) === undefined && this.#families.size < NAMED_MAX
+  }
+
+  /** Names that clients can use now, including aliases. Own names first. */
+  served(): readonly (readonly [string, ServedModel])[] {
     const names = new Set([...this.#families.keys(), ...this.#claims.keys()])
     return [...names].flatMap((name) => {
       const family = this.find(name)
-      return family === undefined ? [] : [[name, family] as const]
+      const main = family?.main
+      if (family === undefined || family.isSilenced || main?.isReady !== true) return []
+      return [[name, main] as const]
     })
   }
 
@@ -77,6 +108,7 @@ export class ModelNames {
 
   /** The worker serves in this model now, with the further names of its card. Replaces what it had before. */
   claim(card: WorkerCard, family: ModelFamily): void {
+    this.#hadWorker = true
     const { workerId, engine } = card
     const names = [...servedModelNames(engine).slice(1), ...(engine.loraAdapters ?? [])]
     const before = this.#ofWorker.get(workerId)
@@ -103,6 +135,7 @@ export class ModelNames {
     for (const claims of this.#claims.values()) claims.close()
   }
 
+  /** Names that two models have, of which only one gets the requests. */
   conflicts(): readonly NameConflict[] {
     return [...this.#claims].flatMap(([name, claims]) => {
       const owner = this.find(name)?.name ?? ''
@@ -121,7 +154,7 @@ export class ModelNames {
   }
 
   /** Models without workers are ignored when there is one with workers. */
-  only(): ModelFamily {
+  #only(): ModelFamily {
     const families = [...this.#families.values()].filter(({ versions }) => versions.length > 0)
     const inhabited = families.filter(({ versions }) =>
       versions.some(({ cards }) => cards.length > 0),

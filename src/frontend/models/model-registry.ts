@@ -1,10 +1,11 @@
 /**
- * Which models are served, learned from the cards of workers that join and leave and from the connections to
- * them. Passes the fleet's events on to the router of the worker's model.
+ * Which workers serve which model, learned from the cards of workers that join and leave and from the connections to
+ * them. Passes the fleet's events on to the router of the worker's model, and chooses the version for a request.
  *
  * A model's router knows the workers that agree with each other and can be reached. A worker that differs
  * becomes a version of its own if it has a weight, or if all others belong to versions with a weight; otherwise it is
- * refused until those that it differs from have left or are outnumbered (`agreeing-workers.ts`). A model without workers is forgotten after a time.
+ * refused until those that it differs from have left or are outnumbered (`agreeing-workers.ts`, `serving-changes.ts`).
+ * A model without workers is forgotten after a time.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import { servedModelNames } from '../../request/index.ts'
@@ -17,42 +18,38 @@ import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { FleetNotes } from './fleet-notes.ts'
 import { LeavingModels } from './leaving-models.ts'
-import { noModelYet, silencedModel, unknownModel } from './model-errors.ts'
+import { silencedModel } from './model-errors.ts'
 import { versionOf } from './model-family.ts'
 import type { ModelFamily } from './model-family.ts'
 import { ModelNames } from './model-names.ts'
-import type { NameConflict } from './model-names.ts'
 import { ParkedWorkers } from './parked-workers.ts'
-import { isPassedThrough } from './passed-through.ts'
 import type { ModelRegistryOptions, VersionWish } from './registry-options.ts'
+import { ServingChanges } from './serving-changes.ts'
 import { shareOf } from './session-share.ts'
 import { ServedModel } from './served-model.ts'
 import { WorkerLinks } from './worker-links.ts'
-
-/** Limit for the names of models, including those that only other frontends have announced. */
-const NAMED_MAX = 1_024
 
 export class ModelRegistry implements FleetObserver {
   readonly #options: ModelRegistryOptions
   readonly #links: WorkerLinks
   readonly #observer: FleetNewsObserver
-  readonly #names: ModelNames
+  /** Which model a name stands for. */
+  readonly names: ModelNames
   readonly #leaving: LeavingModels
   /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly discovery: DiscoveryState
   readonly firstPicture = new FirstPicture()
   readonly notes = new FleetNotes()
+  readonly #changes: ServingChanges
   /** Including refused workers. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
-  #hadWorker = false
-  #isSettling = false
 
   constructor(options: ModelRegistryOptions) {
     this.#options = options
     this.#links = new WorkerLinks(options.reportsLinks === true)
     this.#observer = options.fleetObserver ?? (() => undefined)
-    this.#names = new ModelNames({
+    this.names = new ModelNames({
       clock: options.clock,
       forgetMs: options.modelForgetMs,
       isOutOfReach: (workerId) => this.#links.isOutOfReach(workerId),
@@ -60,8 +57,16 @@ export class ModelRegistry implements FleetObserver {
     })
     this.#leaving = new LeavingModels({
       clock: options.clock,
-      mainOf: (name) => this.#names.own(name)?.main,
+      mainOf: (name) => this.names.own(name)?.main,
       onReleased: (workerId) => this.#tellRefused(workerId),
+    })
+    this.#changes = new ServingChanges({
+      clock: options.clock,
+      waitMs: options.modelForgetMs,
+      firstPicture: this.firstPicture,
+      leaving: this.#leaving,
+      replace: (model, card) => this.#replace(model, card),
+      rejoin: (cards) => this.#rejoin(cards),
     })
     this.parked = new ParkedWorkers()
     this.discovery = new DiscoveryState(options.clock)
@@ -76,8 +81,7 @@ export class ModelRegistry implements FleetObserver {
     if (before !== undefined && before.name !== name) {
       this.workerLeft(workerId, 'serves another model now')
     }
-    this.#hadWorker = true
-    const family = this.#names.own(name) ?? this.#names.create(name)
+    const family = this.names.own(name) ?? this.names.create(name)
     const fitting = family.versions.find((version) => version.agreesWith(card))
     const outdated = fitting === undefined ? family.outdatedBy(card) : undefined
     const others = outdated?.registered.filter((other) => other.workerId !== workerId) ?? []
@@ -87,12 +91,12 @@ export class ModelRegistry implements FleetObserver {
     this.#ofWorker.set(workerId, model)
     this.#leaving.workerJoined(card)
     this.#admit(model, card, before === undefined)
-    for (const { name: taken, owner, other } of this.#names.newConflicts()) {
+    for (const { name: taken, owner, other } of this.names.newConflicts()) {
       this.#observer({ kind: 'nameTaken', model: other, name: taken, owner })
     }
     this.#rejoin(others)
-    this.#settle(family)
-    this.#reconsider(model)
+    this.#changes.settle(family)
+    this.#changes.reconsider(model)
   }
 
   workerLeft(workerId: WorkerId, reason: string): void {
@@ -102,7 +106,7 @@ export class ModelRegistry implements FleetObserver {
     const model = this.#ofWorker.get(workerId)
     if (model === undefined) return
     this.#ofWorker.delete(workerId)
-    this.#names.release(workerId)
+    this.names.release(workerId)
     const wasServing = model.cardOf(workerId) !== undefined
     model.leave(workerId)
     model.router.fleet.workerLeft(workerId, reason)
@@ -112,8 +116,8 @@ export class ModelRegistry implements FleetObserver {
     const isFinal = reason === 'closed' || reason === 'replaced'
     const family = this.#familyOf(model)
     if (model.cards.length > 0) {
-      this.#settle(family, isFinal)
-      this.#reconsider(model, isFinal)
+      this.#changes.settle(family, isFinal)
+      this.#changes.reconsider(model, isFinal)
       return
     }
     const isReplaced = model.refused.length > 0 || family.hasWorkersBesides(model)
@@ -128,7 +132,7 @@ export class ModelRegistry implements FleetObserver {
   workerReachable(workerId: WorkerId, clockOffsetMs = 0): void {
     this.#links.up(workerId, clockOffsetMs)
     this.#leaving.workerReachable(workerId)
-    this.#names.reconsider(workerId)
+    this.names.reconsider(workerId)
     const model = this.#ofWorker.get(workerId)
     const card = model?.cardOf(workerId)
     if (model === undefined || card === undefined) return
@@ -141,22 +145,22 @@ export class ModelRegistry implements FleetObserver {
   workerUnreachable(workerId: WorkerId, fault: BatonError): void {
     const model = this.#ofWorker.get(workerId)
     const isNews = this.#links.down(workerId, model === undefined ? null : fault)
-    this.#names.reconsider(workerId)
+    this.names.reconsider(workerId)
     if (model !== undefined && isNews) {
       this.#leaving.workerUnreachable(workerId, fault.message)
       model.router.fleet.workerLeft(workerId, fault.message)
       if (model.cardOf(workerId) !== undefined) {
         this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
       }
-      this.#reconsider(model)
+      this.#changes.reconsider(model)
     }
     this.firstPicture.settled(workerId)
   }
 
   /** Discovery has listed all current workers. */
   fleetFound(): void {
-    for (const family of this.families) this.#unite(family)
-    for (const model of this.models) this.#switch(model)
+    for (const family of this.families) this.#changes.unite(family)
+    for (const model of this.models) this.#changes.switch(model)
     const cards = this.models.flatMap((model) => model.cards)
     this.firstPicture.found(cards.map(({ workerId }) => workerId))
   }
@@ -181,7 +185,7 @@ export class ModelRegistry implements FleetObserver {
 
   /** Applies a message of another frontend about a model; ignored for a model that is not served here. */
   learn(model: string, version: string, news: PeerNews): void {
-    const versions = this.#names.own(model)?.versions ?? []
+    const versions = this.names.own(model)?.versions ?? []
     const meant = versions.find((each) => each.version === version)
     // Cards that leave facts out may agree with each other although their versions have different names; then
     // there is one version.
@@ -194,49 +198,17 @@ export class ModelRegistry implements FleetObserver {
     return this.families.flatMap(({ versions }) => versions)
   }
 
-  /** True when some model is served only by forwarding requests. Called for each request, so it creates no list. */
-  get hasPassedThrough(): boolean {
-    for (const { versions } of this.#names.families) {
-      for (const version of versions) if (isPassedThrough(version)) return true
-    }
-    return false
-  }
-
   get families(): readonly ModelFamily[] {
-    return [...this.#names.families]
-  }
-
-  /** Names that two models have, of which only one gets the requests. */
-  get nameConflicts(): readonly NameConflict[] {
-    return this.#names.conflicts()
-  }
-
-  /**
-   * True when a name is a known model, or may become one: nothing else has the name, and the limit of announced
-   * names is not reached.
-   */
-  mayName(model: string): boolean {
-    if (this.#names.own(model) !== undefined) return true
-    return this.#names.find(model) === undefined && this.#names.familyCount < NAMED_MAX
+    return [...this.names.families]
   }
 
   /** Takes effect at once; refused workers of the version are checked again. */
   setWeight(model: string, version: string, weight: number): void {
-    const family = this.#names.own(model) ?? this.#names.create(model)
+    const family = this.names.own(model) ?? this.names.create(model)
     family.setWeight(version, weight)
     const refused = family.versions.flatMap((each) => each.refused.map(({ card }) => card))
     this.#rejoin(refused.filter((card) => versionOf(card) === version))
-    this.#settle(family)
-  }
-
-  /**
-   * The refused versions that would serve if this version got a weight, because all others would have one, too. Whoever
-   * gives it one does not mean that.
-   */
-  heldBackBy(model: string, version: string): readonly string[] {
-    const unweighted = this.#names.own(model)?.unweighted
-    if (unweighted?.version !== version) return []
-    return [...new Set(unweighted.refused.map(({ card }) => versionOf(card)))]
+    this.#changes.settle(family)
   }
 
   /** 0: the version gets only the requests for one of its workers. */
@@ -244,41 +216,21 @@ export class ModelRegistry implements FleetObserver {
     return this.#familyOf(version).weightOf(version)
   }
 
-  /** Names that clients can use now, including aliases. */
-  servedNames(): readonly (readonly [string, ServedModel])[] {
-    return this.#names
-      .all()
-      .flatMap(([name, { main, isSilenced }]) =>
-        main?.isReady === true && !isSilenced ? [[name, main] as const] : [],
-      )
-  }
-
-  find(name: string): ServedModel | undefined {
-    return this.#names.find(name)?.main
-  }
-
   /**
    * The version for a request; requests of one session get the same. Without a name: the only model. Throws 404
    * for an unknown model, 503 for one that cannot be served.
    */
   ready(name: string | undefined, wish: VersionWish = {}): ServedModel {
-    const family = this.#family(name)
+    const family = this.names.familyOf(name)
     const { sessionId, workerId } = wish
     const several = family.versions.length > 1
     const draw = !several ? 0 : sessionId === undefined ? this.#random() : shareOf(sessionId)
     const asked = workerId === undefined ? undefined : this.#ofWorker.get(workerId)
     const picked = asked?.name === family.name ? asked : family.pick(draw, name)
-    if (picked === undefined) throw silencedModel(this.known(name).name)
+    if (picked === undefined) throw silencedModel(this.names.known(name).name)
     const model = this.#leaving.insteadOf(picked)
     if (!model.isReady) throw model.notReady()
     return model
-  }
-
-  /** Throws 503 as long as no worker has ever registered, because the name may still become valid. */
-  known(name: string | undefined): ServedModel {
-    const model = this.#family(name).main
-    if (model !== undefined) return model
-    throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
 
   decisionsOf(requestId: string): FoundDecisions | null {
@@ -287,15 +239,9 @@ export class ModelRegistry implements FleetObserver {
 
   close(): void {
     for (const family of this.families) family.uniting?.cancel()
-    this.#names.close()
+    this.names.close()
     for (const model of this.models) model.close()
     this.#leaving.close()
-  }
-
-  #family(name: string | undefined): ModelFamily {
-    const family = name === undefined ? this.#names.only() : this.#names.find(name)
-    if (family !== undefined) return family
-    throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
 
   #random(): number {
@@ -325,14 +271,14 @@ export class ModelRegistry implements FleetObserver {
     const { workerId } = card
     const differences = model.join(card)
     if (differences.length > 0) {
-      this.#names.release(workerId)
+      this.names.release(workerId)
       model.router.fleet.workerLeft(workerId, 'differs from the workers that serve')
       this.firstPicture.refused(workerId)
       this.#tellRefused(workerId)
       return
     }
     this.#links.admitted(workerId)
-    this.#names.claim(card, this.#familyOf(model))
+    this.names.claim(card, this.#familyOf(model))
     if (this.#links.isUp(workerId)) model.router.fleet.workerJoined(card)
     this.#observer({ kind: 'workerJoined', card, model: model.name, isNew })
   }
@@ -354,82 +300,15 @@ export class ModelRegistry implements FleetObserver {
   #forget(model: ServedModel): void {
     const { choice } = model
     this.#remove(model)
-    const left = this.#names.own(model.name)?.versions ?? []
+    const left = this.names.own(model.name)?.versions ?? []
     if (left.length === 0 && model.refused.length === 0) {
       this.#observer({ kind: 'modelForgotten', model: model.name })
     }
     this.#rejoin(choice?.cards ?? [])
   }
 
-  /**
-   * Takes workers in that should serve, at once if a worker has left for good. Workers that serve give way only after
-   * a time, in which those that died may come back; at once while this process is starting and serves nobody, or if
-   * none of them could ever be reached.
-   */
-  #reconsider(model: ServedModel, isFinal = false): void {
-    if (this.firstPicture.isLooking || this.#leaving.has(model)) return
-    const { choice } = model
-    if (choice === null) {
-      model.switching?.cancel()
-      model.switching = null
-    } else if (
-      !this.firstPicture.isComplete ||
-      (isFinal && !choice.isOther) ||
-      model.isOutOfReach
-    ) {
-      this.#switch(model)
-    } else {
-      const { clock, modelForgetMs } = this.#options
-      model.switching ??= clock.after(modelForgetMs, () => this.#switch(model))
-    }
-  }
-
-  #switch(model: ServedModel): void {
-    const { choice } = model
-    model.switching?.cancel()
-    model.switching = null
-    if (choice === null) return
-    const [first] = choice.cards
-    if (choice.isOther && first !== undefined) this.#replace(model, first)
-    this.#rejoin(
-      choice.isOther
-        ? choice.cards
-        : choice.cards.filter(({ workerId }) => model.cardOf(workerId) === undefined),
-    )
-  }
-
   #rejoin(cards: readonly WorkerCard[]): void {
     for (const card of cards) this.workerJoined(card)
-  }
-
-  /** Moves workers for which a version has got its first weight or lost its last one; at once if that is final. */
-  #settle(family: ModelFamily, isFinal = false): void {
-    if (this.#isSettling) return
-    this.#isSettling = true
-    const isNow = isFinal || !this.firstPicture.isComplete
-    if (isNow && !this.firstPicture.isLooking) this.#unite(family)
-    let cards = family.misplaced()
-    for (; cards.length > 0; cards = family.misplaced()) this.#rejoin(cards)
-    this.#isSettling = false
-    if (family.extra.length === 0) {
-      family.uniting?.cancel()
-      family.uniting = null
-    } else if (!this.firstPicture.isLooking) {
-      const { clock, modelForgetMs } = this.#options
-      family.uniting ??= clock.after(modelForgetMs, () => {
-        family.uniting = null
-        this.#unite(family)
-      })
-    }
-  }
-
-  /** Of several versions without a weight one is left; the workers of the others are refused by it. */
-  #unite(family: ModelFamily): void {
-    for (const model of family.extra) {
-      family.remove(model)
-      this.#leaving.add(model)
-      this.#rejoin(model.registered)
-    }
   }
 
   /** For other workers, which need a router and a text side of their own. */
@@ -445,11 +324,11 @@ export class ModelRegistry implements FleetObserver {
     model.close()
     const family = this.#familyOf(model)
     family.remove(model)
-    if (family.versions.length === 0) this.#names.remove(family)
+    if (family.versions.length === 0) this.names.remove(family)
   }
 
   #familyOf({ name }: ServedModel): ModelFamily {
-    return this.#names.own(name) ?? this.#names.create(name)
+    return this.names.own(name) ?? this.names.create(name)
   }
 
   #create({ name, adapters }: ModelFamily, version: string, isFurther: boolean): ServedModel {

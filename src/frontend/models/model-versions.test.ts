@@ -188,7 +188,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     const fleet = new RegistryFleet()
     fleet.registry.workerJoined(next(2, 0))
     fleet.registry.workerJoined(first(3))
-    expect(fleet.registry.known('storyteller').version).toBe('sum1')
+    expect(fleet.registry.names.known('storyteller').version).toBe('sum1')
   })
 
   it('a refused worker that agrees with a version that begins - joins it', () => {

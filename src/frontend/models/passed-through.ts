@@ -4,9 +4,18 @@
  */
 import { canForward } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
+import type { ModelFamily } from './model-family.ts'
 
 export function isPassedThrough({ cards }: { readonly cards: Cards }): boolean {
   return answersOf(cards).isPassedThrough
+}
+
+/** True when that holds for some model. Called for each request, so it creates no list. */
+export function hasPassedThrough(families: Iterable<ModelFamily>): boolean {
+  for (const { versions } of families) {
+    for (const version of versions) if (isPassedThrough(version)) return true
+  }
+  return false
 }
 
 /** True when a request may be forwarded: every worker that it may be sent to has to accept that. */

@@ -26,7 +26,7 @@ export function meantVersion(
   asked: string,
   model: string | undefined,
 ): NamedVersion {
-  const name = model === undefined ? undefined : registry.known(model).name
+  const name = model === undefined ? undefined : registry.names.known(model).name
   const all = namedVersions(registry).filter((each) => name === undefined || each.model === name)
   const exact = all.filter((each) => namesOf(each).includes(asked))
   const meant = exact.length > 0 ? exact : all.filter(({ version }) => version.startsWith(asked))
