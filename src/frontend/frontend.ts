@@ -16,7 +16,7 @@ import { BatchService } from './batches/batch-service.ts'
 import { answeredBy } from './batches/line-answer.ts'
 import { decisionHeader } from './endpoints/decision-header.ts'
 import { routesOf } from './endpoints/routes.ts'
-import type { FrontendObserver } from './generation/frontend-event.ts'
+import type { FrontendObserver, RequestFacts } from './generation/frontend-event.ts'
 import { DEFAULT_LIMITS } from './generation/frontend-options.ts'
 import type { FrontendOptions } from './generation/frontend-options.ts'
 import type { GenerationDeps } from './generation/generation-job.ts'
@@ -38,6 +38,14 @@ import type { Route } from './http/route.ts'
 import { writeError } from './http/write-error.ts'
 import { ModelRegistry } from './models/model-registry.ts'
 import { BackgroundResponses } from './state/background-responses.ts'
+
+const NO_REQUEST: RequestFacts = {
+  requestId: '',
+  model: '',
+  endpoint: 'other',
+  streamed: false,
+  traceparent: undefined,
+}
 
 export class Frontend {
   /** A FleetObserver: it has to be told about workers. */
@@ -111,15 +119,10 @@ export class Frontend {
         answer: answeredBy(this.#table, (thrown, call) => this.#shown(thrown, call)),
         keys: () => options.keys?.() ?? null,
         lineBytesMax: bounds.bodyBytesMax,
-        onFault: (error) => {
-          const facts = {
-            requestId: '',
-            model: '',
-            endpoint: 'other',
-            streamed: false,
-            traceparent: undefined,
-          } as const
-          this.#observer({ kind: 'faulted', error }, facts)
+        onFault: (error) => this.#observer({ kind: 'faulted', error }, NO_REQUEST),
+        onGivenUp: (batchId) => {
+          const why = 'another process has taken its lease, which was not renewed for 30 s'
+          this.#observer({ kind: 'batchGivenUp', batchId, why }, NO_REQUEST)
         },
       })
     }

@@ -1,13 +1,15 @@
 /** Removal of files that a process left in `--files-dir` when it died during an upload or a batch. */
-import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { StoredBatches } from '../../src/frontend/batches/stored-batches.ts'
 import { StoredFiles } from '../../src/frontend/batches/stored-files.ts'
 import { osClock } from '../../src/os/index.ts'
 import { DiskFolder } from '../../src/cli/state/disk-folder.ts'
 
-const path = mkdtempSync(join(tmpdir(), 'baton-abandoned-'))
+const path = join(tmpdir(), `baton-abandoned-${process.pid}`)
+beforeEach(() => mkdirSync(path))
 afterEach(() => rmSync(path, { recursive: true }))
 
 const ID = (digit: string): string => `file-${digit.repeat(32)}`
@@ -18,8 +20,10 @@ function left(name: string, idleSeconds: number): void {
   utimesSync(join(path, name), then, then)
 }
 
+const opened = () => DiskFolder.open(path, { place: 'here', pid: 1, instance: 'one' }, () => 0)
+
 it('content files without a record - are deleted two days after their last write, other files are kept', async () => {
-  const folder = DiskFolder.open(path, { place: 'here', pid: 1, instance: 'one' }, () => 0)
+  const folder = opened()
   const files = new StoredFiles(
     { folder, fileBytesMax: 1e6, bytesMax: 1e6, keepSeconds: 1e6, requestsMax: 1 },
     osClock,
@@ -43,4 +47,23 @@ it('content files without a record - are deleted two days after their last write
       'notes.content',
     ].toSorted(),
   )
+})
+
+it('leases, also one that was being removed - are deleted when their batch has ended', async () => {
+  const batch = (digit: string): string => `batch_${digit.repeat(32)}`
+  const record = (digit: string, state: string): void =>
+    writeFileSync(join(path, `${batch(digit)}.json`), JSON.stringify({ state, createdSeconds: 9 }))
+  record('1', 'completed')
+  record('2', 'in_progress')
+  for (const digit of ['1', '2', '3']) {
+    for (const end of ['', '.two']) left(`${batch(digit)}.lease${end}`, 60)
+  }
+  const folder = opened()
+  await new StoredBatches(folder, { ...osClock, epochMs: () => 10_000 }).forget(60)
+  expect((await folder.names()).toSorted()).toEqual([
+    `${batch('1')}.json`,
+    `${batch('2')}.json`,
+    `${batch('2')}.lease`,
+    `${batch('2')}.lease.two`,
+  ])
 })

@@ -56,6 +56,7 @@ function frontend(instance: string, answer: AnswerLine) {
   const files = new StoredFiles(options, osClock)
   const batches = new StoredBatches(folder, osClock)
   const faults: unknown[] = []
+  const givenUp: string[] = []
   const runner = (): BatchRunner =>
     new BatchRunner(
       {
@@ -68,11 +69,12 @@ function frontend(instance: string, answer: AnswerLine) {
         answer,
         callerOf: () => OPEN_CALLER,
         lineBytesMax: 1e6,
+        onGivenUp: (id) => givenUp.push(id),
         isYoung: () => false,
       },
       (fault) => faults.push(fault),
     )
-  return { folder, files, batches, faults, runner, wait: (ms: number) => (nowMs += ms) }
+  return { folder, files, batches, faults, givenUp, runner, wait: (ms: number) => (nowMs += ms) }
 }
 
 /** A copy of this file stops before its end, as of a process that is suspended. */
@@ -132,6 +134,7 @@ it('another one has its batch - what it still writes is lost, and each line has 
   const ids = text.trimEnd().split('\n')
   expect(ids.map((line) => (JSON.parse(line) as { custom_id: string }).custom_id)).toEqual(IDS)
   expect([one.faults, two.faults]).toEqual([[], []])
+  expect([one.givenUp, two.givenUp]).toEqual([[BATCH.id], []])
 })
 
 it('another one has its batch while it still copies what was written before - the copy does not replace its files', async () => {
@@ -198,6 +201,7 @@ it('another one has finished its batch - what it still writes replaces no file',
   expect(text.trimEnd().split('\n')).toHaveLength(IDS.length)
   expect(Buffer.byteLength(text)).toBe((await two.files.file(record.outputFileId, '')).bytes)
   expect(await two.batches.read(record.id)).toMatchObject({ state: 'completed', completed: 8 })
+  expect([one.givenUp, two.givenUp]).toEqual([[record.id], []])
 })
 
 it('another batch that begins while the lines of one are copied - does not count the copy', async () => {
@@ -222,6 +226,7 @@ it('another batch that begins while the lines of one are copied - does not count
   copy.proceed()
   await until('the first batch has ended', () => first.size === 0)
   await Promise.all([first.stop(), second.stop()])
+  expect([one.givenUp, two.givenUp]).toEqual([[], []])
   for (const { id } of [large, small]) {
     expect(await two.batches.read(id)).toMatchObject({ state: 'completed', completed: 8 })
   }

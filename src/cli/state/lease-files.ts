@@ -111,7 +111,7 @@ export class LeaseFiles {
       () => false,
     )
     if (!isTaken) return false
-    const isSame = (await readFile(old, 'utf8')) === abandoned
+    const isSame = (await unlessMissing(readFile(old, 'utf8'))) === abandoned
     // Another process has cleared it before and holds a new one, which goes back.
     if (!isSame) await link(old, path).catch(() => {})
     await rm(old, { force: true })

@@ -30,8 +30,8 @@ export interface BatchFolder {
   /** Returns whether the file existed. */
   remove(name: string): Promise<boolean>
   /**
-   * Acquires or renews a lease. False: another process holds it, or has taken it because it was not renewed for half a
-   * minute.
+   * Acquires or renews a lease, in files named `<name>.lease…`. False: another process holds it, or has taken it because
+   * it was not renewed for half a minute.
    */
   lease(name: string): Promise<boolean>
   /** Renews a lease. False: this process does not hold it any more, even if it is free now. */

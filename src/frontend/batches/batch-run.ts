@@ -37,6 +37,7 @@ export interface BatchRunDeps {
   /** Null: the key that created the batch is not valid any more. */
   readonly callerOf: (batch: BatchRecord) => Caller | null
   readonly lineBytesMax: number
+  readonly onGivenUp: (batchId: string) => void
   /** True during the time after the start in which a model may still be unknown. */
   readonly isYoung: () => boolean
 }
@@ -86,6 +87,13 @@ export class BatchRun {
   /** Keeps the state; running requests are cancelled and get no line. */
   stop(): void {
     this.#endBy('stopped')
+  }
+
+  /** Another process has the batch: nothing more is written here. */
+  giveUp(): void {
+    if (this.#end === 'stopped') return
+    this.#endBy('stopped')
+    this.#deps.onGivenUp(this.batch.id)
   }
 
   /** The current record once it is stored: what a client has seen is not lost when this process dies. */
@@ -290,7 +298,7 @@ export class BatchRun {
   /** Whether another process has the batch now, because this one was suspended: then it writes nothing more. */
   async #isHeld(): Promise<boolean> {
     const isHeld = await this.#deps.options.folder.renewLease(this.batch.id)
-    if (!isHeld) this.#endBy('stopped')
+    if (!isHeld) this.giveUp()
     return isHeld
   }
 

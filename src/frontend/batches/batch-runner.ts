@@ -103,7 +103,10 @@ export class BatchRunner {
   async #look(): Promise<void> {
     const { batches, options } = this.#deps
     for (const [id, { run }] of this.#running) {
-      if (!(await options.folder.renewLease(id))) run.stop()
+      const isHeld = await options.folder.renewLease(id)
+      // One that has ended meanwhile has released its lease.
+      if (!this.#running.has(id)) continue
+      if (!isHeld) run.giveUp()
       else if (await batches.isToBeCancelled(id)) run.cancel()
     }
     const open = await batches.unfinished()

@@ -27,6 +27,7 @@ interface BatchServiceDeps {
   readonly keys: () => readonly ApiKey[] | null
   readonly lineBytesMax: number
   readonly onFault: (error: unknown) => void
+  readonly onGivenUp: (batchId: string) => void
 }
 
 const UPLOADS_AT_A_TIME = 16
@@ -43,7 +44,7 @@ export class BatchService {
   #uploads = 0
 
   constructor(deps: BatchServiceDeps) {
-    const { options, clock, random, registry, keys, answer, lineBytesMax, onFault } = deps
+    const { options, clock, random, registry, keys, answer, lineBytesMax } = deps
     const begunMs = clock.nowMs()
     this.clock = clock
     this.#options = options
@@ -61,9 +62,10 @@ export class BatchService {
         answer,
         callerOf: ({ keyId }) => callerOfKey(keys(), keyId, clock),
         lineBytesMax,
+        onGivenUp: deps.onGivenUp,
         isYoung: () => clock.nowMs() - begunMs < YOUNG_MS,
       },
-      onFault,
+      deps.onFault,
     )
   }
 

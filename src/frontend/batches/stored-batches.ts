@@ -10,6 +10,8 @@ import type { BatchRecord } from './batch-record.ts'
 import { jsonOf, newestFirst } from './stored-files.ts'
 
 const BATCH_ID = /^batch_[0-9a-f]{32}$/
+/** Also one that a process was about to remove when it died. */
+const LEASE = /^(batch_[0-9a-f]{32})\.lease/
 
 export class StoredBatches {
   readonly #folder: BatchFolder
@@ -73,8 +75,9 @@ export class StoredBatches {
     return (await this.#folder.bytesOf(cancelName(id))) !== undefined
   }
 
-  /** Deletes batches that ended more than `keepSeconds` ago. */
+  /** Deletes batches that ended more than `keepSeconds` ago, and leases that processes left when they died. */
   async forget(keepSeconds: number): Promise<void> {
+    await this.#forgetLeases()
     const beforeSeconds = this.#clock.epochMs() / 1000 - keepSeconds
     for (const id of await this.#ids()) {
       const batch = await this.read(id)
@@ -82,6 +85,16 @@ export class StoredBatches {
       this.#ended.delete(id)
       await this.#folder.remove(recordName(id))
       await this.#folder.remove(cancelName(id))
+    }
+  }
+
+  /** Nobody needs the lease of a batch that has ended. */
+  async #forgetLeases(): Promise<void> {
+    for (const name of await this.#folder.names()) {
+      const [, id] = LEASE.exec(name) ?? []
+      if (id === undefined) continue
+      const batch = await this.read(id)
+      if (batch === null || hasEnded(batch)) await this.#folder.remove(name)
     }
   }
 

@@ -15,12 +15,12 @@ import type {
   RequestFacts,
 } from '../generation/frontend-event.ts'
 
+/** Events that are no step of a request. */
+type Outside = 'faulted' | 'backgroundFailed' | 'batchGivenUp'
+
 /** One phase event; `request/phase-event.ts` defines what each kind contains. */
 export interface LoggedPhase {
-  readonly kind: Exclude<
-    FrontendEvent['kind'],
-    'received' | 'ended' | 'faulted' | 'backgroundFailed'
-  >
+  readonly kind: Exclude<FrontendEvent['kind'], 'received' | 'ended' | Outside>
   /** Milliseconds since the arrival. */
   readonly atMs: number
   readonly phase?: Phase
@@ -120,6 +120,11 @@ const ADMITTED_PER_SECOND = 50
 /** A request that migrates again and again must not fill the memory. */
 const PHASES_MAX = 60
 
+function isOutside(event: FrontendEvent): event is FrontendEventOf<Outside> {
+  const { kind } = event
+  return kind === 'faulted' || kind === 'backgroundFailed' || kind === 'batchGivenUp'
+}
+
 export class RequestLog {
   readonly sums = Object.fromEntries(SUM_NAMES.map((name) => [name, 0])) as unknown as RequestSums
   readonly #clock: Clock
@@ -144,8 +149,7 @@ export class RequestLog {
   readonly observe: FrontendObserver = (event, facts) => {
     if (event.kind === 'received') this.#received(event.atMs, facts)
     else if (event.kind === 'ended') this.#endedWith(event, facts.requestId)
-    else if (event.kind === 'faulted' || event.kind === 'backgroundFailed') return
-    else {
+    else if (!isOutside(event)) {
       if (event.kind === 'migrated') this.sums.migrated++
       else if (event.kind === 'kvTransferred') this.#transferred(event.recomputed)
       const entry = this.#running.get(facts.requestId)

@@ -5,7 +5,7 @@
  * received → tokenised → (phases of each leg) → firstToken → ended
  *
  * Every `ended` has had its `received`. `migrated`, `faulted` and `backgroundFailed` may come in between, the
- * last two also outside of any call.
+ * last two also outside of any call. `batchGivenUp` belongs to no call.
  */
 import type { ErrorCode, WorkerId } from '../../base/index.ts'
 import type { PhaseEvent } from '../../request/index.ts'
@@ -123,6 +123,13 @@ export interface BackgroundFailed {
   readonly message: string
 }
 
+/** A batch that ran here is another frontend's now. */
+interface BatchGivenUp {
+  readonly kind: 'batchGivenUp'
+  readonly batchId: string
+  readonly why: string
+}
+
 export type FrontendEvent =
   | Received
   | Tokenised
@@ -132,6 +139,7 @@ export type FrontendEvent =
   | RequestEnd
   | Faulted
   | BackgroundFailed
+  | BatchGivenUp
 
 /** The event type of a kind. */
 export type FrontendEventOf<

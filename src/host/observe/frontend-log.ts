@@ -54,6 +54,8 @@ export function frontendLog(logger: Logger): FrontendObserver {
         return logger.error({ requestId: request.requestId, err: event.error }, 'internal error')
       case 'backgroundFailed':
         return logger.warn({ requestId: request.requestId, ...event }, 'background task failed')
+      case 'batchGivenUp':
+        return logger.warn(event, 'batch is given up: another frontend continues it')
       default:
         if (isTraced) logger.trace({ ...request, ...event }, `request: ${event.kind}`)
     }
