@@ -1,5 +1,5 @@
 /** A frontend that was suspended for longer than its lease, while another one continued its batch. */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, utimesSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
@@ -231,4 +231,35 @@ it('another batch that begins while the lines of one are copied - does not count
     expect(await two.batches.read(id)).toMatchObject({ state: 'completed', completed: 8 })
   }
   await one.folder.remove(name)
+})
+
+it('a batch that has written nothing for days - another frontend removes none of its files', async () => {
+  const record = { ...BATCH, id: `batch_${hex('6')}`, outputFileId: `file-${hex('7')}` }
+  const name = contentName(record.outputFileId)
+  const held: (() => void)[] = []
+  const one = frontend('nine', async () => {
+    if (held.length < 4) await new Promise<void>((resolve) => held.push(resolve))
+    return answered('vu')
+  })
+  await one.folder.write(contentName(BATCH.inputFileId), LINES.join('\n'))
+  await one.folder.write(name, `${JSON.stringify({ custom_id: IDS[0], response: {} })}\n`)
+  await one.batches.write(record)
+  const first = one.runner()
+  await until('the first one has asked', () => held.length === 4)
+  const days = Date.now() / 1000 - 9 * 86_400
+  utimesSync(join(path, name), days, days)
+
+  const two = frontend('ten', async () => await Promise.resolve(answered('vu')))
+  // Removed after the files.
+  const last = `batch_${hex('0')}.lease`
+  await two.folder.write(last, '')
+  const second = two.runner()
+  await until('the other one has removed what is left', async () => {
+    return (await two.folder.bytesOf(last)) === undefined
+  })
+  for (const resolve of held) resolve()
+  await until('the batch has ended', () => first.size === 0)
+  await Promise.all([first.stop(), second.stop()])
+  const text = (await two.folder.read(name)) ?? ''
+  expect(text.trimEnd().split('\n')).toHaveLength(IDS.length)
 })

@@ -157,7 +157,9 @@ export class BatchRunner {
     if (this.#isStopped || nowMs - this.#sweptMs < SWEEP_MS) return
     this.#sweptMs = nowMs
     const { files, batches, options } = this.#deps
-    await files.forgetExpired()
+    const open = await batches.unfinished()
+    const inUse = open.flatMap(({ outputFileId, errorFileId }) => [outputFileId, errorFileId])
+    await files.forgetExpired(new Set(inUse))
     await batches.forget(options.keepSeconds)
     for (const [id, untilMs] of this.#brokenUntilMs) {
       if (untilMs <= nowMs) this.#brokenUntilMs.delete(id)

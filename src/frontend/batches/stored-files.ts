@@ -20,7 +20,6 @@ export interface StoredFile {
 
 const FILE_ID = /^file-[0-9a-f]{32}$/
 const ABANDONED = /^(file-[0-9a-f]{32})\.content$/
-/** A batch takes a day at most, and a running one keeps writing. */
 const ABANDONED_SECONDS = 2 * 86_400
 
 export class StoredFiles {
@@ -72,22 +71,22 @@ export class StoredFiles {
     return this.#options.folder.pieces(contentName(id), bytes)
   }
 
-  async forgetExpired(): Promise<void> {
+  /** `inUse`: ids of files that batches write, which may take weeks and pause for days. */
+  async forgetExpired(inUse: ReadonlySet<string>): Promise<void> {
     const nowSeconds = this.#nowSeconds()
     for (const { id, expiresSeconds } of await this.#all()) {
       if (expiresSeconds <= nowSeconds) await this.#remove(id)
     }
-    await this.#forgetAbandoned()
+    await this.#forgetAbandoned(inUse)
   }
 
-  /**
-   * Deletes bytes without a record that were last written longer ago than a batch may take: their process died.
-   */
-  async #forgetAbandoned(): Promise<void> {
+  /** Deletes bytes without a record that were last written long ago: their process died. */
+  async #forgetAbandoned(inUse: ReadonlySet<string>): Promise<void> {
     const { folder } = this.#options
     for (const name of await folder.names()) {
       const [, id] = ABANDONED.exec(name) ?? []
       if (id === undefined && !name.startsWith('.draft-')) continue
+      if (id !== undefined && inUse.has(id)) continue
       if (id !== undefined && (await folder.bytesOf(recordName(id))) !== undefined) continue
       const idle = await folder.idleSeconds(name)
       if (idle !== undefined && idle > ABANDONED_SECONDS) await folder.remove(name)
