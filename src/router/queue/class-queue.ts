@@ -226,9 +226,9 @@ export class ClassQueue {
     return worst?.entry ?? null
   }
 
-  /** Tokens of a queued request on average; of `fallback` if none is queued. */
-  meanCost(fallback = 1): number {
-    return this.requests === 0 ? fallback : this.#cost / this.requests
+  /** Tokens of a queued request on average; 1 if none is queued. */
+  meanCost(): number {
+    return this.requests === 0 ? 1 : this.#cost / this.requests
   }
 
   /** Rounds of deficit round robin until its last request begins, or one that would be added. */
