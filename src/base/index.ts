@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, the size of JSON, bytes joined and grown, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
+ * JSON values and integers, the size of JSON, bytes joined and grown, memory freed at once, medians, rounded times, well-formed text, text that is safe on a
  * terminal, in a log or in HTML.
  * May use: nothing. For: every room.
  */
@@ -26,6 +26,7 @@ export { InFlightMap, InFlightSet } from './in-flight.ts'
 export type { InFlight } from './in-flight.ts'
 export { grownBytes } from './grown-bytes.ts'
 export { isRecord } from './is-record.ts'
+export { isU32 } from './is-u32.ts'
 export { joinedBytes } from './joined-bytes.ts'
 export { holdsKey, withoutKeys } from './key-text.ts'
 export { loggedMessage } from './logged-message.ts'

@@ -4,6 +4,7 @@
  *
  * A chunk with only one token passes after a few comparisons; other fields are checked if they are present.
  */
+import { isU32 } from '../base/index.ts'
 import { isKvOffer } from '../request/index.ts'
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
 import { PAYLOAD_BYTES_MAX } from './item-budget.ts'
@@ -187,10 +188,6 @@ function entryFault(entry: TokenLogprobs): ChunkFault | null {
 
 function isLogprob(value: unknown): boolean {
   return typeof value === 'number' && value < Infinity
-}
-
-function isU32(value: unknown): value is number {
-  return typeof value === 'number' && value >>> 0 === value
 }
 
 function fault(rule: ChunkRule, detail: string): ChunkFault {

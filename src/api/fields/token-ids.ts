@@ -3,15 +3,12 @@
  * microsecond for each, while other requests wait.
  */
 import { z } from 'zod'
+import { isU32 } from '../../base/index.ts'
 
 const TOKEN_ID_MAX = 0xffffffff
 
 function isTokenIds(value: unknown): value is number[] {
-  return (
-    Array.isArray(value) &&
-    value.length > 0 &&
-    value.every((id) => typeof id === 'number' && id >>> 0 === id)
-  )
+  return Array.isArray(value) && value.length > 0 && value.every(isU32)
 }
 
 /** At least one id. */

@@ -6,6 +6,7 @@
  * could not store. Whether events are consistent (a parent that was never stored) is checked by the conformance kit;
  * the routers' indexes tolerate such events.
  */
+import { isU32 } from '../../base/index.ts'
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import type { EngineConfig } from '../../request/index.ts'
 import { quoted, shown } from '../shown.ts'
@@ -71,8 +72,7 @@ function storedFault({
     return 'local hashes are not one per block'
   }
   const isPair =
-    parent === null ||
-    (Array.isArray(parent) && parent.length === 2 && parent.every((half) => isU32(half)))
+    parent === null || (Array.isArray(parent) && parent.length === 2 && parent.every(isU32))
   if (!isPair) return '`parent` is neither null nor a pair of u32'
   // Engine hashes are translated to a chain of local hashes.
   return localHashes.length === 0 ? repeatFault(hashes) : null
@@ -100,8 +100,4 @@ function hashesFault(hashes: Uint32Array): string | null {
   return length === 0 || length % 2 !== 0 || length > HALVES_MAX
     ? `${length} halves of hashes`
     : null
-}
-
-function isU32(value: unknown): value is number {
-  return typeof value === 'number' && value >>> 0 === value
 }

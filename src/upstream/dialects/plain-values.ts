@@ -1,5 +1,5 @@
 /** Reads values of a foreign server's JSON; a value of an unexpected type counts as absent. */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, isU32 } from '../../base/index.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
@@ -11,7 +11,7 @@ export function numberIn(json: unknown, ...path: readonly string[]): number | un
 /** A count; a number that cannot be a count is absent. */
 export function countIn(json: unknown, ...path: readonly string[]): number | undefined {
   const value = valueIn(json, path)
-  return typeof value === 'number' && value >>> 0 === value ? value : undefined
+  return isU32(value) ? value : undefined
 }
 
 export function textIn(json: unknown, ...path: readonly string[]): string | undefined {
@@ -27,12 +27,7 @@ export function listIn(json: unknown, ...path: readonly string[]): readonly unkn
 /** Token ids; a list that contains anything else is not a list of ids. */
 export function idsIn(json: unknown, ...path: readonly string[]): readonly number[] {
   const list = listIn(json, ...path)
-  return list.every(isId) ? (list as number[]) : []
-}
-
-/** An unsigned 32-bit integer. */
-export function isId(value: unknown): value is number {
-  return typeof value === 'number' && value >>> 0 === value
+  return list.every(isU32) ? (list as number[]) : []
 }
 
 export function valueIn(json: unknown, path: readonly string[]): unknown {

@@ -5,9 +5,8 @@
  * Owns: the envelope, and when the parameters are not used: without blocks, nested too deep, with a number that
  * JavaScript cannot represent, or when so much of the lease has passed that the blocks may already belong to another prompt.
  */
-import { isRecord, JSON_DEPTH_MAX } from '../../base/index.ts'
+import { isRecord, isU32, JSON_DEPTH_MAX } from '../../base/index.ts'
 import type { PrefillResult } from '../../request/index.ts'
-import { isId } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
 
 /** Parameters of a prefill leg: keep the blocks, and report where they are. */
@@ -108,7 +107,7 @@ export function requestIdOfPrefill(result: PrefillResult | undefined): string | 
 function hasBlocks(blocks: unknown): boolean {
   if (!Array.isArray(blocks)) return false
   const ids = (blocks as unknown[]).flat() as unknown[]
-  return ids.length > 0 && ids.every(isId)
+  return ids.length > 0 && ids.every(isU32)
 }
 
 /** Without recursion, because a server may nest them deeper than the stack. */

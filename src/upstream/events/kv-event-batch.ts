@@ -4,7 +4,7 @@
  * Owns: arrays (up to vLLM 0.22) and maps, for the batch as for each event; hashes as signed or unsigned integers or
  * as bytes. What cannot be parsed is named, not guessed: if it is unknown which blocks were removed, all of them are.
  */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, isU32 } from '../../base/index.ts'
 
 export type ForeignEvent =
   | {
@@ -114,15 +114,14 @@ function storedOf(fields: Readonly<Record<string, unknown>>): ForeignEvent | nul
   const tokens = (fields['token_ids'] ?? []) as unknown
   const blockTokens = fields['block_size']
   if (hashes === null || (parent !== null && parentHash === null)) return null
-  if (!Array.isArray(tokens) || !tokens.every((id) => typeof id === 'number' && id >>> 0 === id))
-    return null
+  if (!Array.isArray(tokens) || !tokens.every(isU32)) return null
   if (typeof blockTokens !== 'number' || blockTokens < 1) return null
   const { lora_id: loraId, lora_name: loraName, cache_salt: salt } = fields
   return {
     kind: 'stored',
     hashes,
     parent: parentHash,
-    tokenIds: tokens as number[],
+    tokenIds: tokens,
     blockTokens,
     loraName:
       typeof loraName === 'string'
