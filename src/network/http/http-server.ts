@@ -1,29 +1,29 @@
 /**
  * Adapts node:http to HTTP requests and replies as values.
  *
- * Owns: sockets of clients, limits of bodies, the end of a connection, and how the text of a stream reaches its
- * socket.
+ * Owns: the life of the server and of each request: its body and the limits of it, its single answer, the end of its
+ * connection.
  * Does not own: the meaning of requests (room `frontend`).
  */
-import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
 import { answerBrokenRequests, answerConnect } from './broken-requests.ts'
-import { clientOf, endWithoutStream } from './client.ts'
+import { clientOf } from './client.ts'
 import type { Client } from './client.ts'
-import { ClientSignal } from './client-signal.ts'
 import { limitConnections } from './connection-limit.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
-import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
+import { HttpListener, isHttp2 } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
-import { headerFault, withOneRequestId } from './header-faults.ts'
+import { headerFault } from './header-faults.ts'
 import { reportClose } from './pipelined-replies.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
+import { headOf, noHead } from './request-head.ts'
+import { sendBeforeRest, sendReply } from './send-reply.ts'
 import { inviteBody, readBody, untilSent } from './request-body.ts'
-import { SocketStreamWriter } from './socket-stream-writer.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
 import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
@@ -60,6 +60,19 @@ export interface HttpServerOptions {
 /** The advice for a port that the user has chosen. */
 export const TAKEN_PORT_REMEDY =
   'stop the process that listens there, or choose another port with --port'
+
+/** The close event of a connection arrives in the same turn of the event loop or the next. */
+const CUT_OFF_MS = 1_000
+const REFUSED_BODY_MS = 10_000
+const REFUSED_BODY_BYTES = 1024 * 1024
+
+interface RefusedBody {
+  /** The client was asked for its body, or did not wait for that. */
+  readonly isInvited: boolean
+  /** The connection may be used again. */
+  readonly isKept: boolean
+  readonly bodyBytesMax: number
+}
 
 export class HttpServer {
   readonly #listener: HttpListener
@@ -101,7 +114,7 @@ export class HttpServer {
         'the header expect has no known value',
       )
       const reply = { ...options.open(headOf(req, client.gone)).refuse(error), status: 417 }
-      send(client, reply, this.#unsent)
+      sendReply(client, reply, this.#unsent)
     })
   }
 
@@ -187,7 +200,7 @@ export class HttpServer {
     if (fault !== null) {
       closeAfter(req, res)
       const error = new BatonError('request.invalid_argument', fault)
-      return send(client, open.refuse(error), this.#unsent)
+      return sendReply(client, open.refuse(error), this.#unsent)
     }
     const isInvited = inviteBody(open, req, res)
     // A compressed body is decoded as a whole.
@@ -214,7 +227,7 @@ export class HttpServer {
         new BatonError('runtime.internal', "internal error, see the server's log"),
       )
     }
-    if (!res.destroyed) send(client, reply, this.#unsent)
+    if (!res.destroyed) sendReply(client, reply, this.#unsent)
   }
 
   /** A body that is too large to be buffered is passed on in pieces. */
@@ -228,7 +241,7 @@ export class HttpServer {
     const { res } = client
     try {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
-      if (reply !== null && !res.destroyed) send(client, reply, this.#unsent)
+      if (reply !== null && !res.destroyed) sendReply(client, reply, this.#unsent)
     } catch (thrown) {
       const error = BatonError.from(thrown)
       const isKept = error.code !== 'request.payload_too_large'
@@ -255,7 +268,7 @@ export class HttpServer {
     const rest = isInvited ? untilSent(req, bytesMax, this.#refusedBodyMs) : null
     if (rest === null || isHttp2(req) || (isKept && isShort)) {
       if ((await rest) !== true || !isKept) closeAfter(req, res)
-      if (!res.destroyed) send(client, reply, this.#unsent)
+      if (!res.destroyed) sendReply(client, reply, this.#unsent)
       return
     }
     closeAfter(req, res)
@@ -283,125 +296,4 @@ async function answerDecoded(
 /** HTTP/2 has no such header, and its connection stays open for other requests. */
 function closeAfter(req: IncomingMessage, res: ServerResponse): void {
   if (!isHttp2(req)) res.setHeader('connection', 'close')
-}
-
-/** Node joins repeated headers; only `set-cookie` stays a list, and requests do not have it. */
-function headersOf(req: IncomingMessage): Record<string, string> {
-  return isHttp2(req) ? plainHeaders(req.headers) : (req.headers as Record<string, string>)
-}
-
-function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
-  const url = withoutOrigin(req.url ?? '/')
-  const queryStart = url.indexOf('?')
-  const { remoteAddress } = req.socket
-  const method = req.method ?? 'GET'
-  const path = queryStart < 0 ? url : url.slice(0, queryStart)
-  const query = queryStart < 0 ? '' : url.slice(queryStart + 1)
-  const headers = withOneRequestId(req, headersOf(req))
-  // As one literal instead of a spread, because every request creates one.
-  return remoteAddress === undefined
-    ? { method, path, query, headers, signal }
-    : { method, path, query, headers, signal, remoteAddress }
-}
-
-/** Of a request whose head cannot be read. */
-function noHead(): HttpHead {
-  return { method: '', path: '', query: '', headers: {}, signal: new ClientSignal() }
-}
-
-/** Returns the path of an absolute URL, which a proxy may send and every server must accept (RFC 9112, 3.2.2). */
-function withoutOrigin(target: string): string {
-  if (target.startsWith('/')) return target
-  const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(target) ?? []
-  if (origin === '') return target
-  const path = target.slice(origin.length)
-  return path.startsWith('/') ? path : `/${path}`
-}
-
-/** The close event of a connection arrives in the same turn of the event loop or the next. */
-const CUT_OFF_MS = 1_000
-const REFUSED_BODY_MS = 10_000
-const REFUSED_BODY_BYTES = 1024 * 1024
-
-interface RefusedBody {
-  /** The client was asked for its body, or did not wait for that. */
-  readonly isInvited: boolean
-  /** The connection may be used again. */
-  readonly isKept: boolean
-  readonly bodyBytesMax: number
-}
-
-function send(client: Client, reply: HttpReply, unsent: UnsentBytes): void {
-  const { body } = reply
-  const { res } = client
-  client.requestId = reply.headers['x-request-id'] ?? null
-  if (typeof body === 'string' || body instanceof Uint8Array) {
-    const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
-    writeHead(res, reply.status, withLength(reply.headers, length))
-    if (typeof body === 'string' && length === body.length) endAscii(res, body)
-    else res.end(body)
-    unsent.wroteAll(client)
-    return
-  }
-  writeHead(res, reply.status, reply.headers)
-  if (res.req.method === 'HEAD') return endWithoutStream(client)
-  client.writer = new SocketStreamWriter(client, unsent)
-  body.open(client.writer)
-}
-
-/** Sends the whole reply, and ends the connection when `rest` is over. */
-async function sendBeforeRest(
-  to: Client,
-  reply: HttpReply,
-  unsent: UnsentBytes,
-  rest: Promise<unknown>,
-): Promise<void> {
-  const { body } = reply
-  if (typeof body === 'string' || body instanceof Uint8Array) {
-    writeHead(to.res, reply.status, withLength(reply.headers, Buffer.byteLength(body)))
-    to.res.flushHeaders()
-    to.res.write(body)
-    await rest
-    to.res.end()
-    return
-  }
-  send(to, reply, unsent)
-}
-
-/**
- * Writes head and body in one plain write. `end` with a body makes two writes, the second one empty, for which the
- * socket copies both to new memory.
- */
-function endAscii(res: ServerResponse, body: string): void {
-  // Another response of a pipeline may use the socket, and HTTP/2 has frames.
-  const socket = isHttp2(res.req) ? null : res.socket
-  if (socket === null || body === '') {
-    res.end(body)
-    return
-  }
-  // Corked only during `write`; otherwise the socket would stay corked until the next tick.
-  socket.cork()
-  res.write(body, 'latin1')
-  socket.uncork()
-  res.end()
-}
-
-/** Reason phrases that Node does not know. */
-const REASONS: Readonly<Record<number, string>> = {
-  499: 'Client Closed Request',
-  529: 'Overloaded',
-}
-
-function withLength(headers: HttpReply['headers'], length: number): OutgoingHttpHeaders {
-  // The new member comes first: after a spread it would cost a call into the runtime.
-  const all: OutgoingHttpHeaders = { 'content-length': length, ...headers }
-  all['content-length'] = length
-  return all
-}
-
-function writeHead(res: ServerResponse, status: number, headers: OutgoingHttpHeaders): void {
-  // HTTP/2 has no reason phrases.
-  const reason = isHttp2(res.req) ? undefined : REASONS[status]
-  if (reason === undefined) res.writeHead(status, headers)
-  else res.writeHead(status, reason, headers)
 }
