@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { FrontendStack } from '../../src/cli/compose/frontend-stack.ts'
-import { gatewayFleet } from '../../src/cli/compose/upstream-engines.ts'
+import { gatewayFleet } from '../../src/cli/compose/gateway-fleet.ts'
 import { openKeys } from '../../src/cli/guard/open-keys.ts'
 import { resolveConfig } from '../../src/cli/options/resolve-config.ts'
 import { routerSettings } from '../../src/cli/options/router-settings.ts'

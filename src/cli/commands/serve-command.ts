@@ -114,7 +114,7 @@ async function loadLocalFleet(
   discovery: Discovery,
 ): Promise<Fleet> {
   if (isGateway(config)) {
-    const { gatewayFleet } = await import('../compose/upstream-engines.ts')
+    const { gatewayFleet } = await import('../compose/gateway-fleet.ts')
     return gatewayFleet(config, stack, discovery)
   }
   const { localFleet } = await import('../compose/local-fleet.ts')

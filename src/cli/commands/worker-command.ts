@@ -9,9 +9,9 @@ import type {
   WorkerProcessOptions,
 } from '../../host/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
-import { createEngine } from '../compose/create-engine.ts'
-import type { CreatedEngine } from '../compose/create-engine.ts'
-import { modeOfSidecar } from '../compose/upstream-engines.ts'
+import { createEngine } from '../engines/create-engine.ts'
+import type { CreatedEngine } from '../engines/create-engine.ts'
+import { modeOfSidecar } from '../engines/sidecar-engine.ts'
 import { hostedOptions } from '../compose/hosted-options.ts'
 import { workerTraces } from '../compose/trace-settings.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'

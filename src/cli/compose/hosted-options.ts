@@ -5,7 +5,7 @@ import { openKvTcp } from '../../network/index.ts'
 import type { HostedWorkerOptions } from '../../host/index.ts'
 import { isModulePath, parseHostAndPort } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
-import { describedBy, userEngineName } from './load-user-engine.ts'
+import { describedBy, userEngineName } from '../engines/load-user-engine.ts'
 import { BATON_VERSION } from './version.ts'
 import { wireSecurity } from '../guard/wire-security.ts'
 

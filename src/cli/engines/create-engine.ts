@@ -14,7 +14,7 @@ import { isModulePath } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { guidedScript } from './guided-script.ts'
 import { loadUserEngine } from './load-user-engine.ts'
-import { createSidecarEngine } from './upstream-engines.ts'
+import { createSidecarEngine } from './sidecar-engine.ts'
 
 export interface CreatedEngine {
   readonly engine: Engine

@@ -1,47 +1,37 @@
-/**
- * Composes engines that run at an address: beside a worker (`--engine-url`), or served by the frontend
- * (`--upstream`).
- */
+/** The upstreams of `baton serve --upstream`: each is a worker of this process, whose engine runs at an address. */
 import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
 import type { FleetNote } from '../../frontend/index.ts'
-import {
-  createLogger,
-  EXIT_FAILED,
-  HostedWorker,
-  loadModelText,
-  localModelPath,
-  workerLog,
-} from '../../host/index.ts'
+import { createLogger, HostedWorker, loadModelText, workerLog } from '../../host/index.ts'
 import type { LoadedModelText } from '../../host/index.ts'
 import type { LocalRequestPlane } from '../../network/index.ts'
 import { osClock } from '../../os/index.ts'
 import { hashToBigint, xxh3Text } from '../../kv/index.ts'
-import type { DisaggregationMode } from '../../request/index.ts'
 import {
-  detectKind,
-  ForwardEngine,
-  kvEventPlaces,
   parseUpstreamUrl,
-  RemoteTexts,
-  UPSTREAM_KINDS,
-  UpstreamClient,
   UpstreamEngine,
   UpstreamFleet,
   UpstreamSource,
   upstreamKey,
 } from '../../upstream/index.ts'
 import type {
-  ForwardEngineOptions,
+  ForwardEngine,
   ForwardPlane,
-  FoundKind,
+  RemoteTexts,
   UpstreamEngineOptions,
   UpstreamEvent,
   UpstreamKind,
   UpstreamSpec,
   UpstreamWorker,
 } from '../../upstream/index.ts'
+import {
+  engineOptions,
+  findKind,
+  forwardEngine,
+  tellFault,
+  upstreamClient,
+} from '../engines/upstream-parts.ts'
 import type { Fleet } from './fleet.ts'
 import type { FrontendStack } from './frontend-stack.ts'
 import { hostedOptions } from './hosted-options.ts'
@@ -54,81 +44,6 @@ const LIST_EVERY_MS = 2000
 /** Milliseconds to wait for a server that is loading its model; after that it is tried again later. */
 const GATEWAY_START_MS = 5000
 const IDLE_POLL_MS = 100
-
-/** The engine of `baton worker --engine-url`. */
-export function createSidecarEngine(
-  config: ServeConfig,
-  mode: DisaggregationMode,
-): UpstreamEngine | ForwardEngine {
-  const { engine, engineUrl } = config
-  if (engineUrl === null) {
-    throw new BatonError(
-      'config.invalid',
-      `--engine ${engine}: --engine-url is missing, for example http://127.0.0.1:8000`,
-    )
-  }
-  const kind = UPSTREAM_KINDS.find((name) => name === engine)
-  const named = kind === undefined ? {} : { kind }
-  // The supervisor of this process starts it again (systemd: also with `Restart=on-failure`), and the new process waits
-  // for its engine.
-  const onLost = ({ message }: BatonError): void => {
-    console.error(`baton: the engine at ${engineUrl} is lost: ${message}`)
-    process.exitCode = EXIT_FAILED
-    process.kill(process.pid, 'SIGTERM')
-  }
-  if (config.forward && config.isShippedModel) {
-    return forwardEngine(config, {
-      ...named,
-      client: upstreamClient({ url: engineUrl }, config),
-      mode,
-      onNote: (note) => console.error(`baton: ${engineUrl} ${note}`),
-      onLost,
-    })
-  }
-  return new UpstreamEngine({
-    ...engineOptions(config, loadModelText),
-    ...named,
-    url: engineUrl,
-    remoteTexts: new RemoteTexts(),
-    givesIdsOnly: true,
-    mode,
-    onFault: tellFault,
-    ...(config.engineKvEvents === null
-      ? {}
-      : { kvEventPlaces: kvEventPlaces(config.engineKvEvents) }),
-    onNote: (note) => console.error(`baton: ${engineUrl} ${note}`),
-    onLost,
-  })
-}
-
-/** An engine that forwards requests unchanged; this process generates no tokens. */
-function forwardEngine(
-  { servedModelName, slotSavePath, engineMaxNumSeqs }: ServeConfig,
-  parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind' | 'onNote'>,
-): ForwardEngine {
-  return new ForwardEngine({
-    ...parts,
-    clock: osClock,
-    ...(servedModelName === null ? {} : { servedModelName }),
-    ...(engineMaxNumSeqs === null ? {} : { maxNumSeqs: engineMaxNumSeqs }),
-    ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
-  })
-}
-
-/** Reports a fault that concerns no single request, for example KV events that cannot be read. */
-function tellFault(thrown: unknown): void {
-  console.error(`baton: ${BatonError.from(thrown).message}`)
-}
-
-/**
- * The role that the server at `--engine-url` reports; null: it reports none, is not a known engine, or is not
- * up yet.
- */
-export async function modeOfSidecar(config: ServeConfig): Promise<DisaggregationMode | null> {
-  if (config.engineUrl === null) return null
-  const found = await findKind({ url: config.engineUrl }, config).catch(() => null)
-  return found?.mode ?? null
-}
 
 interface Planes {
   readonly texts: RemoteTexts
@@ -322,50 +237,6 @@ export function gatewayFleet(
     start: () => gateway.start(),
     stop: () => gateway.stop(),
     kill: () => undefined,
-  }
-}
-
-async function findKind(spec: UpstreamSpec, config: ServeConfig): Promise<FoundKind> {
-  const client = upstreamClient(spec, config)
-  try {
-    const found = await detectKind(client)
-    return spec.kind === undefined ? found : { ...found, kind: spec.kind }
-  } finally {
-    client.close()
-  }
-}
-
-function upstreamClient({ url, hostName }: UpstreamSpec, config: ServeConfig): UpstreamClient {
-  return new UpstreamClient({
-    ...clientOptions(config),
-    url: parseUpstreamUrl(url, hostName),
-    clock: osClock,
-  })
-}
-
-function engineOptions(
-  config: ServeConfig,
-  loadText: (path: string) => Promise<LoadedModelText>,
-): Omit<UpstreamEngineOptions, 'url' | 'mode'> {
-  const { model, isShippedModel, servedModelName, slotSavePath, engineMaxNumSeqs } = config
-  return {
-    clock: osClock,
-    localPath: localModelPath,
-    loadText,
-    client: clientOptions(config),
-    ...(isShippedModel ? {} : { modelPath: model }),
-    ...(servedModelName === null ? {} : { servedModelName }),
-    ...(engineMaxNumSeqs === null ? {} : { maxNumSeqs: engineMaxNumSeqs }),
-    ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
-  }
-}
-
-function clientOptions(config: ServeConfig): NonNullable<UpstreamEngineOptions['client']> {
-  const { engineAnswerSeconds, engineIdleSeconds, engineKey, engineRequests } = config
-  return {
-    callsMax: engineRequests,
-    deadlines: { headMs: engineAnswerSeconds * 1000, idleMs: engineIdleSeconds * 1000 },
-    ...(engineKey === null ? {} : { headers: { Authorization: `Bearer ${engineKey}` } }),
   }
 }
 
