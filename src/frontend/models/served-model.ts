@@ -11,10 +11,11 @@ import type { EngineFeature, ModelDifference, ModelFacts, WorkerCard } from '../
 import { hasNoPair } from '../../router/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
-import { largestAgreeing, olderFirst, WorkersByFacts } from './agreeing-workers.ts'
-import type { AlikeWorkers } from './agreeing-workers.ts'
+import { olderFirst, WorkersByFacts } from './agreeing-workers.ts'
 import { factsOfCards } from './facts-of-cards.ts'
 import type { FactsOfCards } from './facts-of-cards.ts'
+import { oldestFirst, servingChoice, someServe } from './serving-choice.ts'
+import type { ServingChoice } from './serving-choice.ts'
 import { TextSide } from './text-side.ts'
 import type { WorkerLinks } from './worker-links.ts'
 
@@ -22,14 +23,6 @@ import type { WorkerLinks } from './worker-links.ts'
 export interface RefusedWorker {
   readonly card: WorkerCard
   readonly differences: readonly ModelDifference[]
-}
-
-/** Who should serve, compared with who does. */
-interface Choice {
-  /** All workers, those that should serve first, each part oldest first. */
-  readonly cards: readonly WorkerCard[]
-  /** True when workers that serve now should not. */
-  readonly isOther: boolean
 }
 
 export class ServedModel {
@@ -148,9 +141,10 @@ export class ServedModel {
   isOutdatedBy(card: WorkerCard): boolean {
     const facts = modelFactsOf(card)
     if (modelDifferences(this.#facts, facts).length === 0) return false
+    const isOther = (workerId: WorkerId): boolean =>
+      workerId !== card.workerId && this.#cards.has(workerId)
     return this.#byFacts.kinds.every(
-      (kind) =>
-        !this.#serves(kind, card.workerId) || modelDifferences(kind.facts, facts).length === 0,
+      (kind) => !someServe(kind, isOther) || modelDifferences(kind.facts, facts).length === 0,
     )
   }
 
@@ -165,31 +159,10 @@ export class ServedModel {
   }
 
   /** Null: those workers serve that should. */
-  get choice(): Choice | null {
+  get choice(): ServingChoice | null {
     if (this.#refused.size === 0) return null
-    const { kinds } = this.#byFacts
-    const chosen = new Set(largestAgreeing(kinds, (kind) => this.#votes.get(kind) ?? 0))
-    const isOther = kinds.some((kind) => this.#serves(kind) && !chosen.has(kind))
-    if (!isOther && kinds.every((kind) => this.#serves(kind) || !chosen.has(kind))) return null
-    const others = kinds.filter((kind) => !chosen.has(kind))
-    return { cards: [...oldestFirst(chosen), ...oldestFirst(others)], isOther }
-  }
-
-  /** A worker to which no connection can be made does not count. */
-  get #votes(): ReadonlyMap<AlikeWorkers, number> {
-    const votes = new Map(this.#byFacts.kinds.map((kind) => [kind, kind.cards.size]))
-    for (const workerId of this.#links.unreachable) {
-      const kind = this.#byFacts.kindOf(workerId)
-      if (kind !== undefined) votes.set(kind, (votes.get(kind) ?? 0) - 1)
-    }
-    return votes
-  }
-
-  #serves({ cards }: AlikeWorkers, except?: WorkerId): boolean {
-    for (const workerId of cards.keys()) {
-      if (workerId !== except && this.#cards.has(workerId)) return true
-    }
-    return false
+    const isServing = (workerId: WorkerId): boolean => this.#cards.has(workerId)
+    return servingChoice(this.#byFacts, isServing, this.#links.unreachable)
   }
 
   #differences(card: WorkerCard): readonly ModelDifference[] {
@@ -402,8 +375,4 @@ export class ServedModel {
     }
     return 'its workers cannot accept requests now'
   }
-}
-
-function oldestFirst(kinds: Iterable<AlikeWorkers>): readonly WorkerCard[] {
-  return [...kinds].flatMap(({ cards }) => [...cards.values()]).toSorted(olderFirst)
 }
