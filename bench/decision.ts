@@ -105,7 +105,7 @@ function fill(workers: number, overlapShare: number, prompt: Uint32Array): KvRou
     const target = workerIdOf(1 + (i % workers))
     const request = { ...requestOf(promptOf(i + 2)), routing: { backendWorkerId: target } }
     const answer = router.peek({ request, phase: 'aggregated', queuedMs: 0 })
-    if (answer.kind === 'selected') router.bookings.add(answer)
+    if (answer.kind === 'selected') router.book(answer)
   }
   return router
 }
@@ -189,15 +189,15 @@ for (const workers of values.workers.split(',').map(Number)) {
   const loads = medianUs(rounds, () => void router.select(known))
   const answer = router.peek(known)
   if (answer.kind === 'refused') throw answer.error
-  let booking = router.bookings.add(answer)
+  let booking = router.book(answer)
   const free = medianUs(rounds, () => {
-    router.bookings.free(booking)
-    booking = router.bookings.add(answer)
+    router.free(booking)
+    booking = router.book(answer)
   })
   const bookings = Array.from({ length: rounds + WARM_UP }, () => booking)
   let n = 0
   const book = medianUs(rounds, () => {
-    bookings[n++] = router.bookings.add(answer)
+    bookings[n++] = router.book(answer)
   })
   const plain = workers > PLAIN_WORKERS_MAX ? null : timePlain(workers)
   const ratio = plain === null ? '' : `${us(plain)}  ${(plain / loads).toFixed(1).padStart(9)}x`

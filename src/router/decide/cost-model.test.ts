@@ -15,12 +15,12 @@ describe('KvRouter: cost in milliseconds', () => {
       paces.forEach((pace, i) => {
         const hint = { backendWorkerId: workerIdOf(i + 1) }
         const tokens = Array.from({ length: 16 * round }, (_, n) => 10_000 * round + 1000 * i + n)
-        const booking = pool.router.bookings.add(selected(pool.router, tokens, hint))
+        const booking = pool.router.book(selected(pool.router, tokens, hint))
         pool.clock.advance(pace * tokens.length)
-        pool.router.bookings.prefillDone(booking)
+        pool.router.prefillDone(booking)
         pool.clock.advance(100)
-        pool.router.bookings.served(booking, 11)
-        pool.router.bookings.free(booking)
+        pool.router.served(booking, 11)
+        pool.router.free(booking)
       })
     }
     return pool
@@ -50,7 +50,7 @@ describe('KvRouter: cost in milliseconds', () => {
   it('costs of a loaded rank - equal the terms shown by explain, in one pass or one by one', () => {
     const { router, clock } = trained([1, 2])
     for (let i = 0; i < 6; i++) {
-      router.bookings.add(selected(router, tokensOf(200 + 100 * i, 200_000 * (i + 1))))
+      router.book(selected(router, tokensOf(200 + 100 * i, 200_000 * (i + 1))))
       clock.advance(37)
     }
     const { terms, candidates } = selected(router, tokensOf(300)).record
@@ -69,12 +69,11 @@ describe('KvRouter: cost in milliseconds', () => {
   it('a rank with decoding requests and a new prompt - same cost in one pass and one by one', () => {
     const { router, clock } = trained([1, 1])
     for (let i = 0; i < 4; i++) {
-      const booking = router.bookings.add(selected(router, tokensOf(100, 200_000 * (i + 1))))
+      const booking = router.book(selected(router, tokensOf(100, 200_000 * (i + 1))))
       clock.advance(150)
-      router.bookings.prefillDone(booking)
+      router.prefillDone(booking)
     }
-    for (let i = 0; i < 3; i++)
-      router.bookings.add(selected(router, tokensOf(80, 2_000_000 * (i + 1))))
+    for (let i = 0; i < 3; i++) router.book(selected(router, tokensOf(80, 2_000_000 * (i + 1))))
     clock.advance(2)
     const { terms, candidates } = selected(router, tokensOf(300)).record
     for (const { cost, terms: values } of candidates) {
@@ -93,10 +92,9 @@ describe('KvRouter: cost in milliseconds', () => {
     const { router, clock } = trained([1, 1])
     router.workerJoined(card(3))
     const on = (id: number) => ({ backendWorkerId: workerIdOf(id) })
-    router.bookings.add(selected(router, tokensOf(200, 200_000), on(3)))
+    router.book(selected(router, tokensOf(200, 200_000), on(3)))
     clock.advance(190)
-    for (const id of [1, 2])
-      router.bookings.add(selected(router, tokensOf(200, 300_000 * id), on(id)))
+    for (const id of [1, 2]) router.book(selected(router, tokensOf(200, 300_000 * id), on(id)))
     const riskOf = () => {
       const { workerId, record } = selected(router, tokensOf(300, 900_000))
       const { candidates, terms } = record
@@ -123,7 +121,7 @@ describe('KvRouter: cost in milliseconds', () => {
     const named = (id: string) => ({ sessionId: id })
     for (let i = 0; i < 3; i++) {
       const hint = { ...named(`s${i}`), backendWorkerId: workerIdOf(i === 0 ? 1 : 2) }
-      router.bookings.add(selected(router, tokensOf(64, 300_000 * (i + 1)), hint))
+      router.book(selected(router, tokensOf(64, 300_000 * (i + 1)), hint))
       clock.advance(40)
     }
     const next = [...tokensOf(64, 300_000), ...tokensOf(48, 9_000_000)]
@@ -161,12 +159,12 @@ describe('KvRouter: cost in milliseconds', () => {
   it('a record - contains the predicted and then the measured first-token time', () => {
     const { router, clock } = trained([1, 4])
     const answer = selected(router, tokensOf(400))
-    const booking = router.bookings.add(answer)
+    const booking = router.book(answer)
     expect(answer.record.outcome).toMatchObject({ predictedTtftMs: answer.predictedTtftMs })
     expect(answer.predictedTtftMs).toBeGreaterThan(250)
     expect(answer.predictedTtftMs).toBeLessThan(600)
     clock.advance(410)
-    router.bookings.prefillDone(booking)
+    router.prefillDone(booking)
     expect(answer.record.outcome).toMatchObject({ ttftMs: 410 })
   })
 
@@ -177,10 +175,10 @@ describe('KvRouter: cost in milliseconds', () => {
     for (let round = 0; round < 30; round++) {
       const hint = { backendWorkerId: workerIdOf(1 + (round % 2)) }
       const tokens = tokensOf(64 * (1 + (round % 5)), 1000 * (round + 1))
-      const booking = pool.router.bookings.add(selected(pool.router, tokens, hint))
+      const booking = pool.router.book(selected(pool.router, tokens, hint))
       pool.clock.advance(1 + (round % 2))
-      pool.router.bookings.prefillDone(booking)
-      pool.router.bookings.free(booking)
+      pool.router.prefillDone(booking)
+      pool.router.free(booking)
     }
     for (const holder of [1, 2]) {
       const prompt = tokensOf(2000, 500_000 * holder)
@@ -199,10 +197,10 @@ describe('KvRouter: cost in milliseconds', () => {
   it('predictions that are far off - costs are in blocks, and the record says so', () => {
     const { router, clock } = trained([1, 1])
     for (let i = 0; i < 100; i++) {
-      const booking = router.bookings.add(selected(router, tokensOf(64, 1000 * (i + 300))))
+      const booking = router.book(selected(router, tokensOf(64, 1000 * (i + 300))))
       clock.advance(i % 2 === 0 ? 2 : 9000)
-      router.bookings.prefillDone(booking)
-      router.bookings.free(booking)
+      router.prefillDone(booking)
+      router.free(booking)
     }
     stored(router, 2, tokensOf(400))
     for (let i = 0; i < 5; i++) {
@@ -230,7 +228,7 @@ describe('KvRouter: cost in milliseconds', () => {
     const { router } = trained([1, 4])
     const where = Array.from({ length: 8 }, (_, i) => {
       const answer = selected(router, tokensOf(400, 100_000 * (i + 1)))
-      router.bookings.add(answer)
+      router.book(answer)
       return answer.workerId
     })
     expect(where.slice(0, 2)).toEqual(['1', '1'])

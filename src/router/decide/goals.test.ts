@@ -22,14 +22,14 @@ function trained(
   for (let round = 1; round <= rounds; round++) {
     paces.forEach(([perToken, perOutput], i) => {
       const tokens = tokensOf(16 * round, 10_000 * round + 1000 * i)
-      const booking = pool.router.bookings.add(
+      const booking = pool.router.book(
         selected(pool.router, tokens, { backendWorkerId: workerIdOf(i + 1) }),
       )
       pool.clock.advance(perToken * tokens.length)
-      pool.router.bookings.prefillDone(booking)
+      pool.router.prefillDone(booking)
       pool.clock.advance(10 * perOutput)
-      pool.router.bookings.served(booking, 11)
-      pool.router.bookings.free(booking)
+      pool.router.served(booking, 11)
+      pool.router.free(booking)
     })
   }
   const refusal = (goals: LatencyGoals, tokens = 100, waitMs = 0) =>
@@ -72,9 +72,7 @@ describe('latency goals: choice of the worker', () => {
       [1, 10],
       [3, 10],
     ])
-    router.bookings.add(
-      selected(router, tokensOf(3000, 700_000), { backendWorkerId: workerIdOf(1) }),
-    )
+    router.book(selected(router, tokensOf(3000, 700_000), { backendWorkerId: workerIdOf(1) }))
     expect(selected(router, tokensOf(400), { goals: { ttftMs: 1 } }).workerId).toBe('2')
   })
 

@@ -45,7 +45,7 @@ describe('KvRouter: eligibility', () => {
       expect(answer.record.excluded).toEqual([
         { workerId: '1', dpRank: 0, reason: 'missing-adapter' },
       ])
-      router.bookings.add(answer)
+      router.book(answer)
     }
     expect(selected(router, 16).workerId).toBe('1')
     router.workerJoined(card(2))
@@ -61,7 +61,7 @@ describe('KvRouter: eligibility', () => {
     const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1))
     router.workerJoined(card(2, 'agg', { engine: { loraAdapters: ['poet'] } }))
-    router.bookings.add(selected(router, 16, { loraName: 'poet' }))
+    router.book(selected(router, 16, { loraName: 'poet' }))
     expect(select(router, 16, { loraName: 'poet' })).toMatchObject({
       kind: 'refused',
       overloaded: true,
@@ -78,7 +78,7 @@ describe('KvRouter: eligibility', () => {
   it('all overloaded - a capacity refusal with limit, current and retry time', () => {
     const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1))
-    const booking = router.bookings.add(selected(router, 16))
+    const booking = router.book(selected(router, 16))
     const answer = select(router, 16)
     if (answer.kind !== 'refused') throw new Error('was not refused')
     expect(answer.error.code).toBe('capacity.pool_exhausted')
@@ -93,7 +93,7 @@ describe('KvRouter: eligibility', () => {
     if (pinned.kind !== 'refused') throw new Error('was not refused')
     expect(pinned.error.code).toBe('capacity.worker_overloaded')
     expect(pinned.error.data).toMatchObject({ limit: 10, current: 16, workerId: '1' })
-    router.bookings.free(booking)
+    router.free(booking)
     expect(selected(router, 16).workerId).toBe('1')
   })
 
@@ -101,11 +101,11 @@ describe('KvRouter: eligibility', () => {
     const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     const first = selected(router, 16)
-    router.bookings.add(first)
+    router.book(first)
     expect(router.status().ranks.filter(({ overloaded }) => overloaded)).toHaveLength(1)
     const second = selected(router, 16)
     expect(second.kind).toBe('selected')
-    router.bookings.add({ ...second, slot: 1 - first.slot })
+    router.book({ ...second, slot: 1 - first.slot })
     expect(select(router, 16).kind).toBe('refused')
   })
 
@@ -119,14 +119,14 @@ describe('KvRouter: eligibility', () => {
       queuedRequests: 0,
       prefillTokensInFlight: 0,
     }
-    const booking = router.bookings.add(selected(router, 24))
+    const booking = router.book(selected(router, 24))
     router.load(workerIdOf(1), { ...report, activeBlocks: 9 })
     const refused = select(router, 16)
     if (refused.kind !== 'refused') throw new Error('was not refused')
     expect(refused.error.data).toMatchObject({ kind: 'decode blocks', limit: 5, current: 9 })
     router.load(workerIdOf(1), { ...report, activeBlocks: 1 })
     expect(select(router, 16).kind).toBe('refused')
-    router.bookings.free(booking)
+    router.free(booking)
     expect(select(router, 16).kind).toBe('selected')
   })
 })
@@ -135,7 +135,7 @@ describe('KvRouter: load', () => {
   it('known prefill speed - the load decays while the prefill runs', () => {
     const { router, clock } = buildPool({ prefillTokensPerSecond: 100 })
     router.workerJoined(card(1))
-    router.bookings.add(selected(router, 100))
+    router.book(selected(router, 100))
     const tokens = () => router.status().ranks[0]?.activePrefillTokens
     expect(tokens()).toBe(100)
     clock.advance(400)
@@ -150,7 +150,7 @@ describe('KvRouter: load', () => {
       busy: { activePrefillTokens: 50 },
     })
     router.workerJoined(card(1))
-    router.bookings.add(selected(router, 100))
+    router.book(selected(router, 100))
     clock.advance(499)
     expect(select(router, 16).kind).toBe('refused')
     clock.advance(1)
@@ -160,9 +160,9 @@ describe('KvRouter: load', () => {
   it('no reuse assumed - each request counts its own blocks', () => {
     const { router } = buildPool({ assumeKvReuse: false })
     router.workerJoined(card(1))
-    const bookings = [1, 2].map(() => router.bookings.add(selected(router, 16)))
+    const bookings = [1, 2].map(() => router.book(selected(router, 16)))
     expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(8)
-    for (const booking of bookings) router.bookings.free(booking)
+    for (const booking of bookings) router.free(booking)
     expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(0)
   })
 })
@@ -172,7 +172,7 @@ describe('KvRouter: pins and ranks', () => {
     const { router } = buildPool()
     router.workerJoined(card(1))
     router.workerJoined(card(2))
-    router.bookings.add(selected(router, 64, { backendWorkerId: workerIdOf(2) }))
+    router.book(selected(router, 64, { backendWorkerId: workerIdOf(2) }))
     expect(selected(router, 64, { backendWorkerId: workerIdOf(2) }).workerId).toBe('2')
   })
 
@@ -208,7 +208,7 @@ describe('KvRouter: overrides of one request', () => {
     const { router } = buildPool()
     for (const id of [1, 2]) router.workerJoined(card(id))
     stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7])
-    router.bookings.add(selected(router, [100, 101, 102, 103], { backendWorkerId: workerIdOf(1) }))
+    router.book(selected(router, [100, 101, 102, 103], { backendWorkerId: workerIdOf(1) }))
     const answer = selected(router, 16, { overrides })
     const costs = Object.fromEntries(
       answer.record.candidates.map(({ workerId, cost }) => [workerId, cost]),
@@ -242,7 +242,7 @@ describe('KvRouter: modes', () => {
     for (const id of [1, 2, 3]) router.workerJoined(card(id))
     return Array.from({ length: count }, () => {
       const answer = selected(router, 16)
-      router.bookings.add(answer)
+      router.book(answer)
       return answer.workerId
     })
   }

@@ -1,12 +1,13 @@
 /**
  * The routing state and decisions of one pool of workers: its members, their cached blocks and load, the choice of
- * ranks. `select` decides and records the decision; it changes no load, and `peek` leaves no trace at all. `bookings`
- * records the choice as load. Pure: clock and randomness are arguments.
+ * ranks. `select` decides and records the decision; it changes no load, and `peek` leaves no trace at all. `book` records
+ * the choice as load; a booking is freed exactly once. Pure: clock and randomness are arguments.
  */
 import type { BatonError, Clock, Random, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { Phase, RoutingHints, WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
+import type { Booking } from '../load/active-sequences.ts'
 import { PoolCapacity } from '../capacity/pool-capacity.ts'
 import { Bookings } from './bookings.ts'
 import { DecisionRing } from './decision-record.ts'
@@ -67,8 +68,7 @@ export class KvRouter implements FleetObserver {
   readonly #selector: Selector
   readonly #ring: DecisionRing
   readonly #beliefs: PromptBeliefs
-  /** What the requests that are sent from here hold on the ranks. */
-  readonly bookings: Bookings
+  readonly #bookings: Bookings
   /** How many more requests the pool takes. */
   readonly capacity: PoolCapacity
   readonly #blocks: BlockUnit
@@ -129,7 +129,7 @@ export class KvRouter implements FleetObserver {
       blocks: this.#blocks,
       onRouted: options.onRouted,
     })
-    this.bookings = new Bookings({
+    this.#bookings = new Bookings({
       config,
       clock,
       table: this.#table,
@@ -262,6 +262,41 @@ export class KvRouter implements FleetObserver {
     return Math.max(query.request.tokenIds.length - this.#selector.bestCachedTokens(query), 0)
   }
 
+  /** Records a selection as load. */
+  book(selection: Selection): Booking {
+    return this.#bookings.add(selection)
+  }
+
+  /** The first token has come. */
+  prefillDone(booking: Booking): void {
+    this.#bookings.prefillDone(booking)
+  }
+
+  /** The decode leg of a prefill asks for its place now: the prefill needs none any more. Idempotent. */
+  followed(booking: Booking): void {
+    this.#bookings.followed(booking)
+  }
+
+  /** Adds output tokens to a booking. Returns after how many further tokens it must be called again. */
+  output(booking: Booking, tokens: number): number {
+    return this.#bookings.output(booking, tokens)
+  }
+
+  /** Adds one block of output; `output` does this itself when a block begins. */
+  addOutputBlock(booking: Booking, decayFraction?: number): void {
+    this.#bookings.addOutputBlock(booking, decayFraction)
+  }
+
+  /** The request completed with this many output tokens, of which the engine counted `usageTokens`. */
+  served(booking: Booking, tokens: number, usageTokens: number | null = null): void {
+    this.#bookings.served(booking, tokens, usageTokens)
+  }
+
+  /** Idempotent. */
+  free(booking: Booking): void {
+    this.#bookings.free(booking)
+  }
+
   /** The worker did not respond: exclude it for `forMs` milliseconds, or until its next load report. */
   fence(workerId: WorkerId, forMs: number): void {
     const untilMs = this.#clock.nowMs() + forMs
@@ -344,7 +379,7 @@ export class KvRouter implements FleetObserver {
   }
 
   #dropSlot(slot: number): void {
-    this.bookings.dropSlot(slot)
+    this.#bookings.dropSlot(slot)
     this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)

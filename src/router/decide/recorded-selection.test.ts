@@ -78,7 +78,7 @@ describe('KvRouter: recorded selection service', () => {
             expect(answer.cachedTokens, where).toBe(step.cached)
             expect(answer.potentialDecodeBlocks, where).toBe(step.potential)
             if (step.logit !== null) expect(answer.cost, where).toBeCloseTo(step.logit as number, 6)
-            if (step.op === 'reserve') bookings.set(step.id as string, router.bookings.add(answer))
+            if (step.op === 'reserve') bookings.set(step.id as string, router.book(answer))
             else if (step.id) pending.set(step.id, answer)
             break
           }
@@ -92,17 +92,17 @@ describe('KvRouter: recorded selection service', () => {
             const tokens = step.effective_prefill_tokens ?? answer.effectivePrefillTokens
             const trackPrefill = answer.trackPrefill || step.effective_prefill_tokens !== undefined
             const chosen = { ...answer, effectivePrefillTokens: tokens, trackPrefill }
-            bookings.set(step.selection_id as string, router.bookings.add(chosen))
+            bookings.set(step.selection_id as string, router.book(chosen))
             break
           }
           case 'prefill_complete':
-            router.bookings.prefillDone(booking)
+            router.prefillDone(booking)
             break
           case 'add_output_block':
-            router.bookings.addOutputBlock(booking, step.decay ?? undefined)
+            router.addOutputBlock(booking, step.decay ?? undefined)
             break
           case 'free_reservation':
-            router.bookings.free(booking)
+            router.free(booking)
             break
           case 'loads':
             for (const rank of router.status().ranks) {

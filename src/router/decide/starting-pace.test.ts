@@ -26,14 +26,14 @@ describe('KvRouter: workers that report their speed', () => {
     /** Computes a prompt on the worker, slower than `paceOf(1)` by the given factor. */
     const serve = (worker: number, slowness: number, tokens = 200): void => {
       const hint = { backendWorkerId: workerIdOf(worker) }
-      const booking = built.router.bookings.add(
+      const booking = built.router.book(
         selected(built.router, tokensOf(tokens, (first += 10_000)), hint),
       )
       built.clock.advance(slowness * (8 + 0.5 * tokens))
-      built.router.bookings.prefillDone(booking)
+      built.router.prefillDone(booking)
       built.clock.advance(slowness * 20.5 * 10)
-      built.router.bookings.served(booking, 11)
-      built.router.bookings.free(booking)
+      built.router.served(booking, 11)
+      built.router.free(booking)
     }
     const predicted = (worker: number, tokens: number): number | null =>
       selected(built.router, tokensOf(tokens), { backendWorkerId: workerIdOf(worker) })
@@ -88,9 +88,7 @@ describe('KvRouter: workers that report their speed', () => {
     const { router, serve } = pool([1, 4])
     const goals = { ttftMs: 600 }
     for (let i = 0; i < 3; i++)
-      router.bookings.add(
-        selected(router, tokensOf(150, 10_000 * i), { backendWorkerId: workerIdOf(1) }),
-      )
+      router.book(selected(router, tokensOf(150, 10_000 * i), { backendWorkerId: workerIdOf(1) }))
     const { record } = selected(router, tokensOf(700), { goals })
     expect(record.candidates.map(({ terms }) => (terms['goals'] ?? 0) > 0)).toContain(true)
     const late = () =>

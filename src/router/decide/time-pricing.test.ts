@@ -106,8 +106,8 @@ class Twins {
     expect(fast.record.candidates).toEqual(candidates.slice(0, 3))
     if (this.#below(4) === 0) return
     this.#bookings.push({
-      full: this.#full.router.bookings.add(full),
-      fast: this.#fast.router.bookings.add(fast),
+      full: this.#full.router.book(full),
+      fast: this.#fast.router.book(fast),
     })
     const holder = Number(full.workerId)
     if (this.#below(2) === 0) this.#both(({ router }) => stored(router, holder, tokens))
@@ -122,8 +122,8 @@ class Twins {
 
   #end(tokens: number): void {
     this.#act((router, booking) => {
-      router.bookings.served(booking, tokens)
-      router.bookings.free(booking)
+      router.served(booking, tokens)
+      router.free(booking)
     })
     this.#bookings = this.#bookings.filter(({ full }) => !full.freed)
   }
@@ -142,11 +142,10 @@ class Twins {
         this.#both(({ router }) => router.workerLeft(worker, 'closed'))
         return
       case 2:
-        for (let n = 0; n < 3; n++)
-          this.#act((router, booking) => router.bookings.prefillDone(booking))
+        for (let n = 0; n < 3; n++) this.#act((router, booking) => router.prefillDone(booking))
         return
       case 3:
-        this.#act((router, booking) => void router.bookings.output(booking, tokens))
+        this.#act((router, booking) => void router.output(booking, tokens))
         return
       case 4:
         for (let n = 0; n < 2; n++) this.#end(tokens)
@@ -197,7 +196,7 @@ describe('pricing in milliseconds', () => {
     for (let i = 0; i < 3; i++) {
       const pinned = select(router, 64, { overrides, decodeWorkerId: full })
       if (pinned.kind === 'refused') throw pinned.error
-      router.bookings.add(pinned)
+      router.book(pinned)
     }
     const chosen = select(router, 64, { overrides })
     if (chosen.kind === 'refused') throw chosen.error

@@ -170,7 +170,7 @@ export class Leg implements ReplySink, RequestHandle {
   #firstItem(): void {
     this.#started = true
     const { router, booking, phase } = this.#parts
-    router.bookings.prefillDone(booking)
+    router.prefillDone(booking)
     this.#reportPhases()
     if (phase === 'prefill' || this.#cancelled !== null) return
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
@@ -179,7 +179,7 @@ export class Leg implements ReplySink, RequestHandle {
   /** Hand-overs, embeddings and empty answers have no token: then the end shows how long the prompt took. */
   #endWithoutToken(): void {
     const { router, booking } = this.#parts
-    if (this.#cancelled === null) router.bookings.prefillDone(booking)
+    if (this.#cancelled === null) router.prefillDone(booking)
     if (this.#start !== null) this.#reportPhases()
   }
 
@@ -210,7 +210,7 @@ export class Leg implements ReplySink, RequestHandle {
 
   #bookOutput(): void {
     const { router, booking } = this.#parts
-    const untilNext = router.bookings.output(booking, this.#tokens - this.#tokensBooked)
+    const untilNext = router.output(booking, this.#tokens - this.#tokensBooked)
     this.#tokensBooked = this.#tokens
     this.#bookAt = this.#tokens + untilNext
   }
@@ -270,8 +270,8 @@ export class Leg implements ReplySink, RequestHandle {
     this.#timer = null
     const { router, booking } = this.#parts
     if (error === null && this.#cancelled === null)
-      router.bookings.served(booking, this.#tokens, this.#usageTokens)
-    router.bookings.free(booking)
+      router.served(booking, this.#tokens, this.#usageTokens)
+    router.free(booking)
     this.#parts.onEnd?.(error)
   }
 }

@@ -43,7 +43,7 @@ export class Placement {
 
   /** The decode leg that follows this prefill asks for its place; before that the prefill keeps one free. */
   followed(): void {
-    this.#parts.router.bookings.followed(this.#parts.booking)
+    this.#parts.router.followed(this.#parts.booking)
   }
 
   /** Sends the request with the chosen rank. `onFailed` is called before the sink is notified of an error. */
@@ -93,7 +93,7 @@ export class Placement {
   release(): void {
     if (this.#used) return
     this.#used = true
-    this.#parts.router.bookings.free(this.#parts.booking)
+    this.#parts.router.free(this.#parts.booking)
     this.#parts.onEnd?.(null)
   }
 }

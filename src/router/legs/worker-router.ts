@@ -206,7 +206,7 @@ export class WorkerRouter implements RequestService {
       selection,
       ...times,
       queueDepth: this.#admission.waiting.requests,
-      booking: this.router.bookings.add(selection),
+      booking: this.router.book(selection),
       ...(lease === null
         ? {}
         : { onEnd: (error: BatonError | null) => lease.end(error !== null, clock.nowMs()) }),

@@ -62,17 +62,17 @@ describe('KvRouter: forwarded answers that are not streamed', () => {
       const prompt = 64 * (1 + Math.floor(30 * random.next()))
       const output = 2 + Math.floor(100 * random.next())
       const hint = { backendWorkerId: workerIdOf(worker) }
-      const booking = router.bookings.add(select(router, tokensOf(prompt, 5000 * (i + 1)), hint))
+      const booking = router.book(select(router, tokensOf(prompt, 5000 * (i + 1)), hint))
       clock.advance((worker === 1 ? 1 : 4) * (20 + 0.05 * prompt + (output - 1) * 8))
-      router.bookings.prefillDone(booking)
-      router.bookings.served(booking, 1, output)
-      router.bookings.free(booking)
+      router.prefillDone(booking)
+      router.served(booking, 1, output)
+      router.free(booking)
     }
     const idle = select(router, tokensOf(1000, 9_000_000), {})
     expect(idle.workerId).toBe('1')
     expect(idle.predictedTtftMs ?? 0).toBeGreaterThan(50)
     expect(idle.predictedTtftMs ?? 0).toBeLessThan(90)
-    router.bookings.add(idle)
+    router.book(idle)
     // Its prompt is long computed, although nothing of the reply has arrived.
     clock.advance(500)
     const next = select(router, tokensOf(1000, 9_500_000), {})
