@@ -9,6 +9,7 @@ import {
   served,
   validated,
 } from './recorded-server.ts'
+import { until } from '../until.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 
 describe('SGLang', () => {
@@ -67,6 +68,32 @@ describe('SGLang', () => {
       expect([error.code, bodies()]).toEqual(['backend.worker_unavailable', []])
     },
   )
+
+  it('adapters, also those that it loads and unloads while it runs - are reported', async () => {
+    const base = { id: 'storyteller', root: 'storyteller', parent: null, max_model_len: 4096 }
+    const adapter = (id: string) => ({ id, root: `/a/${id}`, parent: 'storyteller' })
+    const data: object[] = [base, adapter('poet')]
+    const server = await fakeServer(({ method, path }) => {
+      if (path === '/v1/models') return jsonResponse(200, { data })
+      const about = ABOUT['sglang']?.[`${method} ${path}`]
+      return about === undefined ? undefined : responseOf('sglang', about)
+    })
+    const { engine, config } = await startedWithConfig({ url: server.url, watchMs: 5 })
+    closeAfterwards({ close: () => engine.cleanup() }, server)
+    expect(config).toMatchObject({ model: 'storyteller', loraAdapters: ['poet'] })
+    expect(config.contextLength).toBe(4096)
+    const told: (readonly string[])[] = []
+    engine.observe({
+      kvEvents: () => undefined,
+      load: () => undefined,
+      loraAdapters: (names) => told.push(names),
+    })
+    data.push(adapter('bard'))
+    await until('it is told', () => told.length === 1)
+    data.splice(1)
+    await until('it is told again', () => told.length === 2)
+    expect(told).toEqual([['poet', 'bard'], []])
+  })
 
   it('the end token that the server names - is not part of the output', async () => {
     const { engine } = await served('sglang', () =>

@@ -15,7 +15,7 @@ import { clearByPost } from '../client/clear-cache.ts'
 import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
-import { firstModel } from '../client/model-list.ts'
+import { adapterNames, modelEntries, modelsAndAdapters } from '../client/model-list.ts'
 import type {
   Dialect,
   Piece,
@@ -39,6 +39,7 @@ const DEADLINE_MS = 15_000
 
 export class SglangDialect implements Dialect {
   readonly knowsMinTokens = true
+  readonly hasAdapters = true
 
   async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
     const options = { deadlineMs: DEADLINE_MS, signal }
@@ -50,7 +51,9 @@ export class SglangDialect implements Dialect {
       (await askJson(client, '/model_info', options)) ??
       (await askJson(client, '/get_model_info', options))
     const server = await serverInfo(client, signal)
-    const model = firstModel(await askJson(client, '/v1/models', options))
+    const entries = modelEntries(await askJson(client, '/v1/models', options))
+    const [model] = modelsAndAdapters(entries).models
+    const adapters = adapterNames(entries)
     const contextLength = numberIn(model, 'max_model_len') ?? numberIn(server, 'context_length')
     const vocabSize = numberIn(server, 'vocab_size') ?? numberIn(info, 'vocab_size')
     const modelPath = textIn(info, 'tokenizer_path') ?? textIn(info, 'model_path')
@@ -64,6 +67,7 @@ export class SglangDialect implements Dialect {
     return {
       model: textIn(info, 'served_model_name') ?? textIn(model, 'id') ?? 'default',
       features: ['logprobs', 'guided', 'gbnf', 'penalties', 'logit_bias', 'min_p', 'seed'],
+      ...(adapters.length === 0 ? {} : { loraAdapters: adapters }),
       ...(contextLength === undefined ? {} : { contextLength }),
       ...(vocabSize === undefined ? {} : { vocabSize }),
       ...(modelPath === undefined ? {} : { modelPath }),
