@@ -69,6 +69,14 @@ describe('SGLang', () => {
     },
   )
 
+  it('a salt - is sent in the field that KV events name, and in the one of older versions', async () => {
+    const { engine, bodies } = await served('sglang', recorded('sglang', 'generate_stream'))
+    await chunksOf(engine, requestOf({ routing: { cacheSalt: 't1', loraName: 'poet' } }))
+    expect(bodies()[0]).toMatchObject({ cache_salt: 't1', extra_key: 't1', lora_path: 'poet' })
+    await chunksOf(engine, requestOf({ routing: { cacheSalt: '' } }))
+    expect(Object.keys(bodies()[1] ?? {})).not.toContain('cache_salt')
+  })
+
   it('adapters, also those that it loads and unloads while it runs - are reported', async () => {
     const base = { id: 'storyteller', root: 'storyteller', parent: null, max_model_len: 4096 }
     const adapter = (id: string) => ({ id, root: `/a/${id}`, parent: 'storyteller' })

@@ -219,6 +219,7 @@ function generateBody(
 ): JsonObject {
   const { sampling, stop, output, routing, tokenIds, resumedTokens = 0 } = request
   const { topK, guided } = sampling
+  const salt = routing.cacheSalt === '' ? undefined : routing.cacheSalt
   const { logprobs } = output
   const tokensMax = stop.maxTokens ?? Math.max(1, (facts.contextLength ?? 4096) - tokenIds.length)
   const minTokens = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
@@ -246,7 +247,9 @@ function generateBody(
     top_logprobs_num: logprobs,
     logprob_start_len: logprobs === undefined ? undefined : -1,
     lora_path: routing.loraName,
-    extra_key: routing.cacheSalt === '' ? undefined : routing.cacheSalt,
+    // KV events name only `cache_salt`; versions without it know only `extra_key`, and ignore the other.
+    extra_key: salt,
+    cache_salt: salt,
   })
 }
 
