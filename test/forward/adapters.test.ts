@@ -114,4 +114,24 @@ describe('adapters in forward mode', () => {
       expect(modelsAskedOf(server)).toEqual(names)
     }
   })
+
+  it("SGLang, which answers an adapter's name with the base model - gets the adapter in its own field", async () => {
+    const server = await serverOf([
+      { id: 'm', owned_by: 'sglang', parent: null },
+      { id: 'poet', owned_by: 'sglang', parent: 'm' },
+    ])
+    const gateway = await gatewayOf([server], {}, 'sglang')
+    for (const model of ['poet', 'm']) {
+      expect((await ask(gateway.port, CHAT, JSON.stringify({ model }))).status).toBe(200)
+    }
+    const bodies = server.seen.filter(({ path }) => path === CHAT).map(({ body }) => body)
+    expect(bodies).toEqual(['{"model":"poet","lora_path":"poet"}', '{"model":"m"}'])
+    for (const path of ['/v1/responses', '/v1/messages', '/rerank']) {
+      const refused = await ask(gateway.port, path, '{"model":"poet"}')
+      expect([path, refused.status]).toEqual([path, 400])
+      expect(refused.body.toString()).toContain('base model')
+    }
+    const asked = server.seen.filter(({ method }) => method === 'POST').map(({ path }) => path)
+    expect(asked).toEqual([CHAT, CHAT])
+  })
 })

@@ -24,6 +24,7 @@ import { apartOnly } from '../dialects/sglang.ts'
 import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vllm-transfer.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
 import type { HandOverCounts } from '../watch/hand-over-counts.ts'
+import { withAdapter } from './adapter-request.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
 import type { ForwardSlots } from './forward-slots.ts'
@@ -44,9 +45,13 @@ export function startForward(
   request: GenerateRequest,
   sink: ReplySink,
 ): RequestHandle {
+  const refusal = undivided(target, forward, request)
+  if (refusal !== null) return refused(refusal, sink)
+  const adapted = withAdapter(target.kind, forward, request)
+  if (adapted instanceof BatonError) return refused(adapted, sink)
   return target.mode === 'prefill'
-    ? startPrefill(target, forward, request, sink)
-    : startDecode(target, forward, request, sink)
+    ? startPrefill(target, adapted, request, sink)
+    : startDecode(target, adapted, request, sink)
 }
 
 function startPrefill(
@@ -56,8 +61,6 @@ function startPrefill(
   sink: ReplySink,
 ): RequestHandle {
   const { routing } = request
-  const refusal = undivided(target, forward, request)
-  if (refusal !== null) return refused(refusal, sink)
   const { clock, slots, handOvers } = target
   const ofSlots = slots?.prefill({
     forward,
@@ -92,8 +95,6 @@ function startDecode(
   request: GenerateRequest,
   sink: ReplySink,
 ): RequestHandle {
-  const refusal = undivided(target, forward, request)
-  if (refusal !== null) return refused(refusal, sink)
   const http = httpOf(target, forward, { rank: request.routing.dpRank, retries: 'kept' })
   const { clock, slots, handOvers } = target
   const ofSlots = slots?.decode({ forward, request, sink, clock, handOvers, http })
