@@ -10,7 +10,7 @@ import type {
 } from '../../request/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import type { GenerateContext } from '../generate-context.ts'
-import type { KvPin } from '../kv-block-source.ts'
+import type { KvBlockSource, KvPin } from '../kv-block-source.ts'
 import {
   SoundEngine,
   chunks,
@@ -42,6 +42,25 @@ const embeds = (vector: unknown, config: Partial<EngineConfig> = {}): Broken =>
 
         embed(): Promise<Float32Array> {
           return Promise.resolve(vector as Float32Array)
+        }
+      },
+  )
+const sharedBuffer = new Float32Array(2)
+/** Writes the vector of the prompt into a buffer, and answers later. */
+const embedsIn = (buffer: () => Float32Array): Broken =>
+  make(
+    (Base) =>
+      class extends Base {
+        override async start(): Promise<EngineConfig> {
+          await super.start()
+          return { model: 'vectors', features: ['embeddings'] }
+        }
+
+        async embed({ tokenIds }: GenerateRequest): Promise<Float32Array> {
+          const vector = buffer()
+          vector.set([tokenIds.length, tokenIds[0] ?? 0])
+          await this.pause()
+          return vector
         }
       },
   )
@@ -128,6 +147,24 @@ const pins = (change: Partial<KvPin>): Broken =>
       ...change,
     }),
   })
+/** The sound store, behind a source that forgets some of what it is asked. */
+const sharing = (change: (store: KvBlockSource) => Partial<KvBlockSource>): Broken => {
+  const { make: build } = kvBlocks({})
+  return {
+    make: (clock) => {
+      const engine = build(clock)
+      const store = engine.kvBlocks!
+      const forgetful = Object.assign(Object.create(store) as KvBlockSource, {
+        pin: store.pin.bind(store),
+        keysOf: store.keysOf?.bind(store),
+        get: store.get.bind(store),
+        ...change(store),
+      })
+      Object.defineProperties(forgetful, { blockTokens: { value: store.blockTokens } })
+      return Object.assign(engine, { kvBlocks: forgetful })
+    },
+  }
+}
 const noText = (): never => Object.create(null) as never
 
 describe('runConformance - other ways to break a rule', () => {
@@ -201,6 +238,21 @@ describe('runConformance - other ways to break a rule', () => {
     ['pins of no number', 'kv-blocks-invalid', pins({ tokenCount: NaN })],
     ['pins of less than nothing', 'kv-blocks-invalid', pins({ kvBytes: -5 })],
     ['pins that cannot be released', 'kv-blocks-invalid', pins({ release: 5 as never })],
+    [
+      'blocks of another tenant',
+      'kv-blocks-invalid',
+      sharing((store) => ({ pin: (ids, _salt, lora) => store.pin(ids, undefined, lora) })),
+    ],
+    [
+      'blocks of the model for an adapter',
+      'kv-blocks-invalid',
+      sharing((store) => ({ pin: (ids, salt) => store.pin(ids, salt) })),
+    ],
+    [
+      'keys of another tenant',
+      'kv-blocks-invalid',
+      sharing((store) => ({ keysOf: (ids, count) => store.keysOf!(ids, count) })),
+    ],
     ['blocks of text', 'kv-blocks-invalid', kvBlocks({ get: () => 'abc' as never })],
     ['blocks without bytes', 'kv-blocks-invalid', kvBlocks({ get: () => new Uint8Array() })],
     ['pinned blocks that are gone', 'kv-blocks-invalid', kvBlocks({ get: () => undefined })],
@@ -265,6 +317,19 @@ describe('runConformance - other ways to break a rule', () => {
       'health-check-failed',
       life({ healthCheckPayload: () => ({}) as never }),
     ],
+    [
+      'a drain that ends what runs',
+      'drain-failed',
+      make(
+        (Base) =>
+          class extends Base {
+            override drain(): Promise<void> {
+              return this.cleanup()
+            }
+          },
+      ),
+    ],
+    ['one buffer for all embeddings', 'embedding-wrong', embedsIn(() => sharedBuffer)],
     ['an embedding of nothing', 'embedding-wrong', embeds(new Float32Array(0))],
     ['an embedding of texts', 'embedding-wrong', embeds(['1', '2'])],
     ['an embedding too large for f32', 'embedding-wrong', embeds([1e300, 1])],
@@ -327,6 +392,7 @@ describe('runConformance - other ways to break a rule', () => {
   it.each<[string, Broken]>([
     ['in a list', embeds([1, 2], { embeddingLength: 2 })],
     ['of f64', embeds(Float64Array.of(1, 2))],
+    ['of each prompt', embedsIn(() => new Float32Array(2))],
   ])('an embedding %s - is what it is', async (_name, sound) => {
     expect(await rulesBrokenBy(sound)).toEqual([])
   })

@@ -24,7 +24,7 @@ export const CONFORMANCE_RULES = {
   'seed-not-repeatable':
     'An engine with the feature `seed` must give the same output for the same seed.',
   'embedding-wrong':
-    'An engine with the feature `embeddings` must return a finite vector of `embeddingLength` numbers, equal for equal tokens.',
+    'An engine with the feature `embeddings` must return a finite vector of `embeddingLength` numbers, equal for equal tokens, also while other requests run.',
   'cancellation-not-observed':
     'A stopped stream must end within the deadline, also before its first item.',
   'kill-not-observed': 'A killed stream must end within the deadline.',
@@ -44,7 +44,7 @@ export const CONFORMANCE_RULES = {
   'load-report-invalid':
     'Load reports must have integers, and not more active blocks than blocks in total.',
   'kv-blocks-invalid':
-    '`kvBlocks` must pin whole blocks from the first one on, with one key per block, and return the bytes of pinned blocks; `release` must be idempotent.',
+    '`kvBlocks` must pin whole blocks from the first one on, with one key per block, and return the bytes of pinned blocks, which are not those of another `salt` or `loraName`; `release` must be idempotent.',
   'metrics-failed': '`metrics` must not throw.',
   'metrics-invalid':
     '`metrics` must return a list of unique metrics, each with a valid name, help, kind and number; metrics of one name must have one kind and the same label names; names of counters must end in `_total`.',
@@ -52,7 +52,7 @@ export const CONFORMANCE_RULES = {
   'counter-decreases': 'A counter must never decrease.',
   'quiescence-wrong': '`isQuiescent` must return true, false or null.',
   'drain-failed':
-    '`drain` of an idle engine must return a promise that resolves within the deadline.',
+    '`drain` must return a promise that resolves within the deadline, and must not end a running stream.',
   'cleanup-failed': '`cleanup` must resolve within the deadline.',
   'cleanup-leaves-streams': '`cleanup` must end running streams.',
   'second-cleanup-failed': 'A second call of `cleanup` must work.',

@@ -1,4 +1,7 @@
-/** Pins the KV blocks of a prompt and reads them, as a worker does for a hand-over. */
+/**
+ * Pins the KV blocks of a prompt and reads them, as a worker does for a hand-over, and asks for the same prompt of
+ * another tenant and of an adapter, which must not get them.
+ */
 import { checkedBlocks, kvPinFault } from '../kv-block-faults.ts'
 import type { KvBlockSource } from '../kv-block-source.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
@@ -29,8 +32,64 @@ function pinnedFault(source: KvBlockSource, tokenIds: Uint32Array): string | nul
       return unread ?? `get: block ${at / 2} is pinned, but not held`
     }
     for (let times = 0; times < 2; times++) pin.release()
-    return null
+    return sharedFault(source, tokenIds, blockKeys)
   } catch (thrown) {
     return thrownText(thrown)
   }
 }
+
+/** The same KV under one key for two tenants lets one probe what the other asked; for an adapter it is wrong. */
+function sharedFault(
+  source: KvBlockSource,
+  tokenIds: Uint32Array,
+  blockKeys: Uint32Array,
+): string | null {
+  const others = [
+    ['with a `salt`', ['conformance-tenant']],
+    ['with a `loraName`', [undefined, 'conformance-adapter']],
+  ] as const
+  for (const [whose, names] of others) {
+    const held = keysOf(() => pinnedKeys(source, tokenIds, names))
+    if (haveOneKey(held, blockKeys)) return `pin: ${whose} it gives the blocks without one`
+    const count = tokenIds.length - 1
+    const named = keysOf(() => source.keysOf?.(tokenIds, count, ...names))
+    if (
+      haveOneKey(
+        named,
+        keysOf(() => source.keysOf?.(tokenIds, count)),
+      )
+    )
+      return `keysOf: ${whose} it gives the keys without one`
+  }
+  return null
+}
+
+function pinnedKeys(
+  source: KvBlockSource,
+  tokenIds: Uint32Array,
+  names: readonly [salt?: string | undefined, loraName?: string],
+): Uint32Array {
+  const pin = source.pin(tokenIds, ...names)
+  pin.release()
+  return pin.blockKeys
+}
+
+/** None if the source refuses, as it may for an adapter that it does not have. */
+function keysOf(ask: () => Uint32Array | undefined): Uint32Array {
+  try {
+    return ask() ?? NO_KEYS
+  } catch {
+    return NO_KEYS
+  }
+}
+
+function haveOneKey(some: Uint32Array, others: Uint32Array): boolean {
+  const keys = new Set(keyTexts(others))
+  return keyTexts(some).some((key) => keys.has(key))
+}
+
+function keyTexts(keys: Uint32Array): readonly string[] {
+  return Array.from({ length: keys.length >> 1 }, (_, i) => `${keys[2 * i]}:${keys[2 * i + 1]}`)
+}
+
+const NO_KEYS = new Uint32Array(0)

@@ -9,9 +9,9 @@ import type { GenerateRequest } from '../../request/index.ts'
 import { ConcurrentReads } from './concurrent-reads.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
 import { isRefused } from './refusal.ts'
+import { PROMPTS, variantOf } from './several-prompts.ts'
 import { thrownText } from './thrown-text.ts'
 
-const PROMPTS = 4
 const TOKENS = 8
 
 export async function checkMixed(subject: ConformanceSubject): Promise<void> {
@@ -82,14 +82,7 @@ async function answer(
 }
 
 function requestOf(subject: ConformanceSubject, which: number): GenerateRequest {
-  const plain = subject.request(TOKENS)
-  // Only ids that the engine is known to accept. The prompts differ in their order and in how often they begin, so that
-  // an engine that repeats its prompt, in whatever direction, answers each of them differently, too.
-  const { length } = plain.tokenIds
-  const tokenIds = Uint32Array.from(
-    { length: length + which },
-    (_, at) => plain.tokenIds[(which + Math.max(at - which, 0)) % length] ?? 0,
-  )
+  const tokenIds = variantOf(subject.request(TOKENS).tokenIds, which)
   const sampling = { temperature: 0, seed: 1 }
   // Its `prepareRequest` may derive more from the ids.
   return { ...subject.request(TOKENS, { tokenIds, sampling }), tokenIds }

@@ -10,7 +10,11 @@ const REFUSALS: ReadonlySet<unknown> = new Set<ErrorCode>([
   'request.context_length_exceeded',
 ])
 
+export function isRefusal(error: unknown): boolean {
+  return isBatonError(error) && REFUSALS.has(error.code)
+}
+
 /** The engine refused the request itself, before its first item. */
 export function isRefused({ end, chunks, error }: StreamOutcome): boolean {
-  return end === 'error' && chunks.length === 0 && isBatonError(error) && REFUSALS.has(error.code)
+  return end === 'error' && chunks.length === 0 && isRefusal(error)
 }

@@ -273,6 +273,17 @@ describe('runConformance - unusual engines', () => {
     ],
     ['replies that are shorter in a batch', shorterTogether()],
     [
+      'a drain that waits for what runs',
+      make(
+        (Base) =>
+          class extends Base {
+            override async drain(): Promise<void> {
+              while (this.live > 0) await this.pause()
+            }
+          },
+      ),
+    ],
+    [
       'a drain that is no Promise of this realm',
       life({ drain: () => ({ then: (done: () => void) => done() }) as never }),
     ],
