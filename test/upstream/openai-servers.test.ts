@@ -109,6 +109,14 @@ describe('OpenAI servers without ids', () => {
     ['length', 'length'],
     ['max_tokens', 'length'],
     ['MAX_TOKENS', 'length'],
+    ['model_length', 'length'],
+    ['max_length', 'length'],
+    ['model_context_window_exceeded', 'length'],
+    ['SAFETY', 'content_filter'],
+    ['content_filtered', 'content_filter'],
+    ['sensitive', 'content_filter'],
+    ['refusal', 'content_filter'],
+    ['', 'stop'],
   ])('an answer that ends with %s - ends with %s', async (reason, finish) => {
     const body = eventResponse([{ choices: [{ text: 'Once', finish_reason: reason }] }])
     const { engine } = await served('mlx-lm', () => body, asOpenAi)

@@ -19,6 +19,7 @@ import type {
   WriteContext,
   WrittenRequest,
 } from './dialect.ts'
+import { finishOfWord } from './finish-words.ts'
 import { countIn, given, listIn, numberIn, textIn } from './plain-values.ts'
 import { errorOfEvent, failureOfFinish } from './upstream-error.ts'
 
@@ -102,16 +103,10 @@ class TextReader implements PieceReader {
     return {
       tokenIds: [],
       ...(text === undefined || text === '' ? {} : { text }),
-      ...(finish === undefined ? {} : { finish: finishOf(finish) }),
+      ...(finish === undefined ? {} : { finish: finishOfWord(finish) }),
       ...(cachedTokens === undefined ? {} : { cachedTokens }),
       ...(promptTokens === undefined ? {} : { promptTokens }),
       ...(completionTokens === undefined ? {} : { completionTokens }),
     }
   }
-}
-
-function finishOf(finish: string): 'stop' | 'length' | 'content_filter' {
-  const word = finish.toLowerCase()
-  if (word === 'length' || word === 'max_tokens') return 'length'
-  return word === 'content_filter' ? 'content_filter' : 'stop'
 }

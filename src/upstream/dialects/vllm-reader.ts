@@ -5,6 +5,7 @@ import { isRecord } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import type { TokenLogprobs } from '../../request/index.ts'
 import type { Piece, PieceReader } from './dialect.ts'
+import { finishOfWord } from './finish-words.ts'
 import { countIn, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import { outputIdsIn } from './output-ids.ts'
 import { errorOfEvent, failureOfFinish, withoutIds } from './upstream-error.ts'
@@ -48,7 +49,7 @@ export class VllmReader implements PieceReader {
     return {
       tokenIds: (this.#leg === undefined ? outputIdsIn : idsIn)(choice, 'token_ids'),
       ...(logprobs.length === 0 ? {} : { logprobs }),
-      ...(finish === undefined ? {} : { finish: finish === 'length' ? 'length' : 'stop' }),
+      ...(finish === undefined ? {} : { finish: finishOfWord(finish) }),
       ...(reason === undefined ? {} : { stopReason: reason }),
       ...(cachedTokens === undefined ? {} : { cachedTokens }),
       // A vLLM that is only a consumer reports 0 although it fetched KV, so 0 means unknown.
