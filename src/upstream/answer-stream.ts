@@ -12,7 +12,7 @@ import { SseReader } from './client/sse-reader.ts'
 import type { UpstreamCall, UpstreamSink } from './client/upstream-call.ts'
 import type { UpstreamClient } from './client/upstream-client.ts'
 import type { Piece, WrittenRequest } from './dialects/dialect.ts'
-import { errorOfResponse } from './dialects/upstream-error.ts'
+import { errorOfResponse, pageInstead } from './dialects/upstream-error.ts'
 import { OutputBook } from './output-book.ts'
 import type { AnswerChunk } from './remote-text/learned-stream.ts'
 
@@ -38,6 +38,8 @@ export class AnswerStream implements UpstreamSink {
   #body: Body = 'events'
   #status = 0
   #retryAfter: string | undefined
+  /** The content type of a whole answer to a request for a stream. */
+  #type: string | undefined
   #kept: Buffer[] = []
   #keptBytes = 0
   #hasEnded = false
@@ -114,7 +116,8 @@ export class AnswerStream implements UpstreamSink {
     else if (this.#written.isWhole === true) this.#body = 'whole'
     else {
       // A server may answer with a JSON document although a stream was requested; it is parsed as such.
-      const isStream = headers.get('content-type')?.toLowerCase().includes('event-stream') ?? true
+      this.#type = headers.get('content-type')
+      const isStream = this.#type?.toLowerCase().includes('event-stream') ?? true
       this.#body = isStream ? 'events' : 'whole'
     }
   }
@@ -143,6 +146,11 @@ export class AnswerStream implements UpstreamSink {
     const text = Buffer.concat(this.#kept).toString('utf8')
     if (this.#body === 'error') {
       this.#fail(errorOfResponse(this.#status, text, this.#retryAfter))
+      return
+    }
+    const page = pageInstead(this.#type, text)
+    if (page !== null) {
+      this.#fail(page)
       return
     }
     try {

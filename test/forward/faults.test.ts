@@ -134,6 +134,27 @@ describe('error responses of an engine', () => {
     expect(body.toString()).not.toContain('gpu-17')
   })
 
+  it('200 with an HTML page - is no answer: another engine is asked, else it is an error', async () => {
+    const page = '<!DOCTYPE html>\n<html><body>Welcome to nginx at gpu-17</body></html>'
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: ${page.length}`
+    const wrong = await engine(() => `${head}\r\n\r\n${page}`)
+    const alone = await gatewayOf([wrong])
+    const { status, body } = await ask(alone.port, CHAT, ASK)
+    expect(status).toBe(503)
+    expect(JSON.parse(body.toString())).toHaveProperty('error.message')
+    expect(body.toString()).not.toContain('gpu-17')
+
+    const right = await engine(() => WHOLE)
+    const both = await gatewayOf([wrong, right])
+    for (let i = 0; i < 3; i++) expect((await ask(both.port, CHAT, ASK)).status).toBe(200)
+  })
+
+  it('200 with text that calls itself HTML, as some servers of transcripts do - is the answer', async () => {
+    const head = 'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5'
+    const gateway = await gatewayOf([await engine(() => `${head}\r\n\r\nhello`)])
+    expect((await ask(gateway.port, CHAT, ASK)).body.toString()).toBe('hello')
+  })
+
   it('a redirect - is not followed and its target is not shown', async () => {
     const gateway = await gatewayOf([
       await engine(

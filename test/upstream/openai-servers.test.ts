@@ -123,6 +123,17 @@ describe('OpenAI servers without ids', () => {
     expect((await chunksOf(engine, requestOf())).at(-1)).toMatchObject({ finish })
   })
 
+  it('200 with an HTML page - is no answer, and the request may migrate', async () => {
+    const page = '<html><body>nginx</body></html>'
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${page.length}`
+    const { engine } = await served('mlx-lm', () => `${head}\r\n\r\n${page}`, asOpenAi)
+    const error = await failureOf(chunksOf(engine, requestOf()))
+    expect([error.code, error.message]).toEqual([
+      'backend.worker_unavailable',
+      expect.stringContaining('web page'),
+    ])
+  })
+
   it('the halves of a character in two pieces - are one character', async () => {
     const pieces = ['a\ud83e', '\udd84b', '\ud83e', '\udd84', 'c\ud83e']
     const body = eventResponse([

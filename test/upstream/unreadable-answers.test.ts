@@ -40,7 +40,7 @@ async function completionFrom(answer: Answer) {
 
 it.each<[string, () => Buffer | string, number, string]>([
   ['gzip', () => GZIP, 502, 'compresses its answers (gzip)'],
-  ['HTML', () => whole('text/html', '<html>'), 503, 'without a finish reason'],
+  ['HTML', () => whole('text/html', '<html>'), 503, 'a web page (text/html) came instead'],
   ['nothing', () => whole('application/json', ''), 503, 'without a finish reason'],
   [
     'a redirect',

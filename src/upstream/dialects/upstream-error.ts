@@ -44,6 +44,19 @@ export function redirected(status: number): BatonError {
   })
 }
 
+/** A page of something before the engine, such as a proxy or a login; null: it is none. */
+export function pageInstead(type: string | undefined, text: string): BatonError | null {
+  if (type?.trimStart().toLowerCase().startsWith('text/html') !== true || !PAGE.test(text))
+    return null
+  return new BatonError(
+    'backend.worker_unavailable',
+    'a web page (text/html) came instead of an answer of the engine',
+    { data: { stage: 'upstream', upstreamStatus: 200 } },
+  )
+}
+
+const PAGE = /^\s*<(?:!doctype html|html)[\s>]/i
+
 /**
  * `finish_reason` of a request that has failed; any other one is the end of an answer. Gateways pass on the words of their
  * engines.

@@ -16,7 +16,7 @@ import type {
 import type { ResponseHead } from '../client/response-parser.ts'
 import type { UpstreamCall, UpstreamRequest, UpstreamSink } from '../client/upstream-call.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
-import { errorOfResponse, redirected } from '../dialects/upstream-error.ts'
+import { errorOfResponse, pageInstead, redirected } from '../dialects/upstream-error.ts'
 import type { HandOverCounts } from '../watch/hand-over-counts.ts'
 import { EventCutter } from './event-cutter.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
@@ -196,6 +196,11 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     const { status } = head
     const text = this.#whole
     if (status < 300) {
+      const page = pageInstead(head.headers['content-type'], text)
+      if (page !== null) {
+        this.onError(this.#inItsLeg(page))
+        return
+      }
       const isFailure = reportsFailure(text)
       const fault = isFailure ? hiddenFault(text) : null
       if (fault !== null) {
