@@ -1,14 +1,25 @@
 /**
  * A minimum number of tokens for a server without that field: first this many tokens without any end, then the rest.
  */
+import { BatonError } from '../base/index.ts'
 import { usageOf } from '../request/index.ts'
 import type { Chunk, GenerateRequest } from '../request/index.ts'
 
 type Generate = (request: GenerateRequest) => AsyncIterable<Chunk>
 
-/** How many tokens must be generated before an end is allowed. */
-export function tokensOwed({ stop, resumedTokens = 0 }: GenerateRequest): number {
+/**
+ * How many tokens must be generated before an end is allowed. Throws for structured output: the rest would begin the
+ * grammar again in the middle of a text, and the whole would not be valid.
+ */
+export function tokensOwed({ sampling, stop, resumedTokens = 0 }: GenerateRequest): number {
   const owed = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
+  if (owed > 0 && sampling.guided !== undefined) {
+    throw new BatonError(
+      'request.unsupported_parameter',
+      '`min_tokens` is not supported with structured output or a forced tool call: the engine has no such field',
+      { data: { param: 'min_tokens' } },
+    )
+  }
   return Math.min(owed, stop.maxTokens ?? Infinity)
 }
 
@@ -18,6 +29,7 @@ export async function* generateInTwo(
   generate: Generate,
 ): AsyncIterable<Chunk> {
   const made: number[] = []
+  let cachedTokens: number | undefined
   for await (const chunk of generate(withoutEnds(request, owed))) {
     if (chunk.finish === undefined) {
       made.push(...chunk.tokenIds)
@@ -28,6 +40,8 @@ export async function* generateInTwo(
       yield chunk
       return
     }
+    // Of the prompt. The rest finds the tokens made here in the cache, too.
+    cachedTokens = chunk.usage?.cachedTokens
   }
   const promptTokens = request.tokenIds.length
   for await (const chunk of generate(theRest(request, made))) {
@@ -36,7 +50,7 @@ export async function* generateInTwo(
       ? chunk
       : {
           ...chunk,
-          usage: usageOf(promptTokens, usage.completionTokens + made.length, usage.cachedTokens),
+          usage: usageOf(promptTokens, usage.completionTokens + made.length, cachedTokens),
         }
   }
 }

@@ -5,6 +5,7 @@ import { RequestContext, StreamValidator } from '../../src/engine/index.ts'
 import { loadModelText } from '../../src/host/index.ts'
 import { until } from '../until.ts'
 import { chunksOf, requestOf, startedEngine, tokensOf } from './engine-kit.ts'
+import { validated } from './recorded-server.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 import type { SeenRequest } from './transcripts.ts'
 import {
@@ -126,14 +127,20 @@ describe('generate', () => {
   it('a minimum of tokens - is generated with the end token disabled, then the rest follows', async () => {
     let calls = 0
     const { engine, server } = await llamaServer(() =>
-      eventResponse(++calls === 1 ? [event([7, 8]), END] : [event([9]), event([2]), END]),
+      eventResponse(
+        ++calls === 1
+          ? [event([7, 8]), END]
+          : [event([9]), event([2]), { ...END, timings: { cache_n: 28 } }],
+      ),
     )
     const stop = { maxTokens: 10, minTokens: 2, stopTokenIds: [5] }
-    const chunks = await chunksOf(engine, requestOf({ stop }))
+    const request = requestOf({ stop })
+    const chunks = await chunksOf(engine, request)
+    validated(request, chunks)
     expect(tokensOf(chunks)).toEqual([7, 8, 9])
     expect(chunks.at(-1)).toMatchObject({
       finish: 'eos',
-      usage: { promptTokens: 27, completionTokens: 3 },
+      usage: { promptTokens: 27, completionTokens: 3, cachedTokens: 26 },
     })
     const [first, second] = server.seen.filter(({ path }) => path === '/completion').map(bodyOf)
     expect(first).toMatchObject({ n_predict: 2, ignore_eos: true, logit_bias: [[5, false]] })
@@ -253,6 +260,20 @@ describe('load', () => {
 })
 
 describe('requests that the adapter refuses itself', () => {
+  it('a minimum of tokens with structured output - is refused, because a grammar cannot be continued', async () => {
+    const { engine, server } = await llamaServer(() => eventResponse([event([7]), END]))
+    const request = requestOf({
+      stop: { maxTokens: 10, minTokens: 2 },
+      sampling: { guided: { kind: 'regex', pattern: '[0-9]{12}' } },
+    })
+    const error = await chunksOf(engine, request).catch((thrown: unknown) => thrown as BatonError)
+    expect(error).toMatchObject({
+      code: 'request.unsupported_parameter',
+      data: { param: 'min_tokens' },
+    })
+    expect(server.seen.filter(({ path }) => path === '/completion')).toEqual([])
+  })
+
   it.each([
     [2047, null],
     [2048, 'request.invalid_argument'],
