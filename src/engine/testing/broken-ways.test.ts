@@ -301,6 +301,13 @@ describe('runConformance - other ways to break a rule', () => {
       metrics([hits, { ...hits, labels: { tier: 'host' } }]),
     ],
     [
+      'a label with another value at each scrape',
+      'metrics-unstable',
+      life({
+        metrics: () => [{ ...hits, labels: { at: String(scrapes++) } }] as never,
+      }),
+    ],
+    [
       'a counter that decreases, with its labels in another order',
       'counter-decreases',
       life({

@@ -25,8 +25,9 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
     report.fail('metrics-invalid', invalidMetric)
     return
   }
-  const [first = '', second = ''] = readings.slice(0, 2).map(familiesOf)
-  if (first !== second) report.fail('metrics-unstable', `first ${first}, then ${second}`)
+  const [first = [], second = []] = readings
+  const change = onlyIn(first, second) ?? onlyIn(second, first)
+  if (change !== undefined) report.fail('metrics-unstable', `${change} is not in both`)
   const lower = decreased(readings)
   if (lower !== undefined) report.fail('counter-decreases', lower)
 }
@@ -85,6 +86,13 @@ function decreased([second, third, first]: readonly (readonly EngineMetric[])[])
   return undefined
 }
 
-function familiesOf(metrics: readonly EngineMetric[]): string {
-  return [...new Set(metrics.map(({ name, kind }) => `${name} (${kind})`))].toSorted().join(', ')
+/** A series of one reading that the other does not have; its value may differ. */
+function onlyIn(
+  reading: readonly EngineMetric[],
+  other: readonly EngineMetric[],
+): string | undefined {
+  const others = new Set(other.map((metric) => `${seriesOf(metric)} (${metric.kind})`))
+  return reading
+    .map((metric) => `${seriesOf(metric)} (${metric.kind})`)
+    .find((series) => !others.has(series))
 }
