@@ -126,7 +126,8 @@ export class ConformanceSubject {
     }
     onOpened?.()
     const { clock } = this.options
-    const reading = { request, context, clock, deadlineMs, onItem, beside }
+    const closeMs = this.cancelDeadlineMs
+    const reading = { request, context, clock, deadlineMs, closeMs, onItem, beside }
     return new StreamReader(iterator, reading).read()
   }
 

@@ -74,6 +74,20 @@ describe('runConformance - deadlines', () => {
     expect(await rulesBrokenBy(endless)).toEqual(['response-timeout'])
   })
 
+  it('streams that hang when they are closed - do not cost a deadline each', async () => {
+    const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })
+    const engine = new SoundEngine(clock)
+    const sound = engine.generate.bind(engine)
+    engine.generate = (request, context) => {
+      const stream = sound(request, context)
+      stream.return = never
+      return stream
+    }
+    const report = await clock.runUntil(runConformance(() => engine, { clock }))
+    expect(report.failures.map(({ rule }) => rule)).toEqual(['drop-not-observed'])
+    expect(clock.nowMs()).toBeLessThan(10 * 30_000)
+  })
+
   it('items without a pause, which let no timer fire - are reported', async () => {
     const virtual = new VirtualClock({ settle: () => new Promise(setImmediate) })
     let nowMs = 0

@@ -28,6 +28,8 @@ interface Reading {
   readonly clock: Clock | undefined
   /** For the whole stream: an engine that yields something for ever must not occupy the kit. */
   readonly deadlineMs: number
+  /** Of closing a stream that has ended: one that hangs is reported by the check of dropped streams. */
+  readonly closeMs: number
   /** Called after each item but the terminal one, with the number of items so far. */
   readonly onItem?: ((count: number) => void) | undefined
   readonly beside?: ConcurrentReads | undefined
@@ -60,7 +62,7 @@ export class StreamReader {
     if (clock !== undefined) beside?.ended(clock.nowMs())
     const closed = closeIterator(this.#iterator).catch(() => true)
     // One that hangs may not even close.
-    if (outcome.end !== 'deadline') await this.#within(closed)
+    if (outcome.end !== 'deadline') await this.#within(closed, this.#reading.closeMs)
     return outcome
   }
 
