@@ -157,7 +157,7 @@ export class ScriptedFrontend {
     this.frontend = new Frontend({
       clock: this.clock,
       random: seededRandom(1),
-      createRouter: () => this.#router(options.canServe ?? (() => true)),
+      createRouter: () => this.#router(options.canServe),
       loadText: () => Promise.resolve(storyteller()),
       observer: (event, request) => {
         this.events.push(event)
@@ -217,7 +217,7 @@ export class ScriptedFrontend {
     return new Answer(reply)
   }
 
-  #router(canServeRequests: () => boolean): ModelRouter {
+  #router(canServe: (() => boolean) | undefined): ModelRouter {
     const service: RequestService = {
       send: (request, sink) => {
         const run = new ScriptRun(request, sink)
@@ -227,11 +227,17 @@ export class ScriptedFrontend {
       },
     }
     let thresholds = {}
+    const workers = new Set<string>()
     return {
       service,
-      fleet: { workerJoined() {}, workerLeft() {}, kvEvents() {}, load() {} },
+      fleet: {
+        workerJoined: ({ workerId }) => void workers.add(workerId),
+        workerLeft: (workerId) => void workers.delete(workerId),
+        kvEvents() {},
+        load() {},
+      },
       hasWaiting: () => this.hasWaiting,
-      canServeRequests,
+      canServeRequests: canServe ?? (() => workers.size > 0),
       refusalAtOnce: () => this.refusal,
       goalsOf: ({ goals }) => goals,
       explain: (requestId) => this.decisions.get(requestId) ?? null,

@@ -18,7 +18,7 @@ import type { HttpReply } from '../http/http-exchange.ts'
 import type { ApiForm } from '../http/route-facts.ts'
 import type { OtherFrontends } from '../console/other-frontends.ts'
 import type { RequestLog } from '../console/request-log.ts'
-import { weightReason } from '../models/model-errors.ts'
+import { silencedModel, weightReason } from '../models/model-errors.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import type { ServedModel } from '../models/served-model.ts'
 
@@ -209,18 +209,21 @@ export function modelReply(
   form: ApiForm,
   caller: Caller,
 ): HttpReply {
-  const exact = registry.names.find(id)?.main
-  if (exact !== undefined) refuseOtherModels(caller, [id, exact.name])
-  if (exact !== undefined) {
-    if (!exact.isReady) throw exact.notReady()
-    const entry = entryOf(id, exact)
+  const exact = registry.names.find(id)
+  if (exact?.main !== undefined) {
+    refuseOtherModels(caller, [id, exact.name])
+    const { meant } = exact
+    if (meant === undefined) throw silencedModel(exact.name)
+    if (!meant.isReady) throw meant.notReady()
+    const entry = entryOf(id, meant)
     return jsonReply(200, form === 'openai' ? modelObject(entry) : anthropicModelObject(entry))
   }
   const asksReady = id.endsWith('/ready')
   const name = asksReady ? id.slice(0, -'/ready'.length) : id
   const model = registry.names.known(name)
   refuseOtherModels(caller, [name, model.name])
-  const ready = model.canAnswer
+  const meant = registry.names.find(name)?.meant
+  const ready = meant?.canAnswer === true
   const counts: Record<string, number> = {}
   for (const { mode } of model.cards) {
     const name = modeName(mode)
@@ -229,7 +232,7 @@ export function modelReply(
   return jsonReply(200, {
     model: model.name,
     ready,
-    ...(ready ? {} : { reason: model.notReadyReason() }),
+    ...(ready ? {} : { reason: meant?.notReadyReason() ?? weightReason(model.name) }),
     worker_types: counts,
   })
 }

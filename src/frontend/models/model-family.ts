@@ -40,6 +40,12 @@ export class ModelFamily {
     return ready.find((version) => this.weightOf(version) > 0) ?? ready[0] ?? this.versions[0]
   }
 
+  /** The version whose state is that of requests for the name; undefined: all have weight 0. */
+  get meant(): ServedModel | undefined {
+    const weighted = this.versions.filter((version) => this.weightOf(version) > 0)
+    return weighted.find((version) => version.isReady) ?? weighted[0]
+  }
+
   /** True when requests for the name are refused because all its versions have weight 0. */
   get isSilenced(): boolean {
     return (

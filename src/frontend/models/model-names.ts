@@ -87,10 +87,8 @@ export class ModelNames {
   served(): readonly (readonly [string, ServedModel])[] {
     const names = new Set([...this.#families.keys(), ...this.#claims.keys()])
     return [...names].flatMap((name) => {
-      const family = this.find(name)
-      const main = family?.main
-      if (family === undefined || family.isSilenced || main?.isReady !== true) return []
-      return [[name, main] as const]
+      const meant = this.find(name)?.meant
+      return meant?.isReady === true ? [[name, meant] as const] : []
     })
   }
 

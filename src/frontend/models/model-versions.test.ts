@@ -163,12 +163,34 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
   })
 
-  it('every version has weight 0 - none gets requests', () => {
+  it('every version has weight 0 - none gets requests, and the model is not ready', async () => {
     const fleet = new RegistryFleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 0))
+    const ready = async () => (await fleet.scripted.get('/v1/models/storyteller/ready')).json
+    expect(await ready()).toMatchObject({ ready: true })
     fleet.registry.setWeight('storyteller', 'sum1', 0)
     expect(() => fleet.registry.ready('storyteller')).toThrow(/weight/)
+    expect(await ready()).toMatchObject({
+      ready: false,
+      reason: expect.stringMatching(/weight 0/),
+      worker_types: { aggregated: 1 },
+    })
+    expect((await fleet.scripted.get('/v1/models/storyteller')).status).toBe(503)
+  })
+
+  it('the version with a weight has died beside one with weight 0 - the model is neither ready nor listed', async () => {
+    const fleet = new RegistryFleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 0))
+    fleet.registry.workerLeft(workerIdOf(1), 'expired')
+    expect((await fleet.scripted.chat()).status).toBe(503)
+    expect((await fleet.scripted.get('/v1/models/storyteller/ready')).json).toMatchObject({
+      ready: false,
+      reason: 'no worker of this model is registered',
+    })
+    expect((await fleet.scripted.get('/v1/models/storyteller')).status).toBe(503)
+    expect((await fleet.scripted.get('/v1/models')).json.data).toEqual([])
   })
 
   it('the model was forgotten and comes back - the weights that an administrator has set hold', async () => {
