@@ -150,7 +150,7 @@ describe('baton workload, baton replay', () => {
     }
     // Without evictions both routers know the same blocks.
     expect(await replay('false')).toEqual(await replay('true'))
-    const small = ['--sim-blocks', '2000']
+    const small = ['--sim-blocks', '500']
     expect(await replay('false', ...small)).not.toEqual(await replay('true', ...small))
   })
 

@@ -96,7 +96,9 @@ function engineOf(given: readonly ResolvedOption[]): SchedulerOptions {
     ({ option, source }) => source !== 'default' && /^sim|^sequences$/.test(option.key),
   )
   if (!hasFile && !isSaid) return {}
-  const { seed: _seed, mode: _mode, ...engine } = simSettings(said)
+  // An option says nothing about the others: without a file they keep the laboratory's defaults.
+  const settings = hasFile ? simSettings(said) : simSettings(said, {})
+  const { seed: _seed, mode: _mode, ...engine } = settings
   return engine
 }
 

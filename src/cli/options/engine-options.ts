@@ -86,7 +86,7 @@ export const SIM_OPTIONS = [
     '<tokens>',
     count(1, 65_536),
     null,
-    'tokens per KV block (default: 16, or the value of --sim-args)',
+    'tokens per KV block (default: the value of --sim-args, or else 16; in replay, compare and plan without a configuration file 64)',
   ),
   spec(
     'simulated engine',

@@ -15,8 +15,8 @@ import { firstLineOf } from './first-line.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
-/** Defaults without `--sim-args`: small blocks, so that short prompts show the effect of prefix caching. */
-const OWN_DEFAULTS = { block_size: 16 } as const
+/** Defaults of a server without `--sim-args`: small blocks, so that short prompts show the effect of prefix caching. */
+const SERVED_DEFAULTS = { block_size: 16 } as const
 
 /** The name of a flag's value among the arguments. */
 const FLAGGED: Readonly<Partial<Record<OptionKey, string>>> = {
@@ -27,13 +27,16 @@ const FLAGGED: Readonly<Partial<Record<OptionKey, string>>> = {
   simBatchedTokens: 'max_num_batched_tokens',
 }
 
-/** Throws `config.invalid` in one line that names the argument. */
-export function simSettings(given: readonly ResolvedOption[]): MockEngineOptions {
+/** Throws `config.invalid` in one line that names the argument. `defaults`: without `--sim-args`. */
+export function simSettings(
+  given: readonly ResolvedOption[],
+  defaults: Readonly<Record<string, unknown>> = SERVED_DEFAULTS,
+): MockEngineOptions {
   const valueOf = (key: OptionKey): unknown => given.find(({ option }) => option.key === key)?.value
   const written = valueOf('simArgs') as string | null
   const read = written === null ? null : readSimArgs(written)
   const args = new Map<string, unknown>(
-    Object.entries(read === null ? OWN_DEFAULTS : checked(written, () => flatMockArgs(read))),
+    Object.entries(read === null ? defaults : checked(written, () => flatMockArgs(read))),
   )
   for (const { option, value, source } of given) {
     const name = FLAGGED[option.key as OptionKey]
