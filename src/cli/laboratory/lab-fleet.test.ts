@@ -9,11 +9,15 @@ import { labFleet } from './lab-fleet.ts'
 const folder = mkdtempSync(join(tmpdir(), 'baton-lab-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-function engineOf(flags: Record<string, unknown>, yaml?: string) {
+function fleetOf(flags: Record<string, unknown>, yaml?: string) {
   const file = join(folder, 'baton.yaml')
   if (yaml !== undefined) writeFileSync(file, yaml)
   const given = resolveConfig({ flags, environment: {}, ...(yaml === undefined ? {} : { file }) })
-  return labFleet({ aggregated: '2' }, given).workers[0]?.engine
+  return labFleet({ aggregated: '2' }, given)
+}
+
+function engineOf(flags: Record<string, unknown>, yaml?: string) {
+  return fleetOf(flags, yaml).workers[0]?.engine
 }
 
 /** What differs from the defaults of an engine without any arguments. */
@@ -43,5 +47,15 @@ describe('the engine of the laboratory', () => {
       ...engine,
       blockCount: 500,
     })
+  })
+})
+
+describe('the router of the laboratory', () => {
+  it('the memory of its index - does not depend on the machine', () => {
+    const bytesOf = (...given: Parameters<typeof fleetOf>) => fleetOf(...given).router.indexBytes
+    expect(bytesOf({})).toBe(512 * 1024 ** 2)
+    expect(bytesOf({}, 'engine: sim\n')).toBe(512 * 1024 ** 2)
+    expect(bytesOf({}, 'routerIndexBytes: 3MiB\n')).toBe(3 * 1024 ** 2)
+    expect(bytesOf({ routerIndexBytes: '1MiB' })).toBe(1024 ** 2)
   })
 })

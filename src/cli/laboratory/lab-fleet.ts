@@ -30,6 +30,8 @@ interface LabFleet {
 }
 
 const WORKERS_MAX = 1_000_000
+/** A server takes a share of its machine's memory. Here the results must be the same on every machine. */
+const INDEX_BYTES = 512 * 1024 ** 2
 
 export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFleet {
   const pace = servedPace(given)
@@ -51,7 +53,7 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
       : topologyOf(flags, given).map((group) => ({ ...group, engine }))
   const workers = groups.map((group) => withPace(group, pace))
   checkGroups(workers)
-  const { router } = routerSettings(given)
+  const { router } = routerSettings(given, INDEX_BYTES)
   refuseDirect(router, '--router-mode')
   const valueOf = (key: string): unknown => given.find(({ option }) => option.key === key)?.value
   const migrationLimit = valueOf('migrationLimit') as number

@@ -34,7 +34,7 @@ export const ROUTER_OPTIONS = [
     '<size>',
     indexSize,
     null,
-    'memory for the prefix index of each worker pool; when it is full the oldest prefixes are evicted; default: 1/32 of the memory, from 64 MiB to 2 GiB',
+    'memory for the prefix index of each worker pool; when it is full the oldest prefixes are evicted; default: 1/32 of the memory, from 64 MiB to 2 GiB; in replay, compare and plan 512 MiB',
   ),
   spec(
     'router',

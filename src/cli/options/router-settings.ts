@@ -43,8 +43,11 @@ interface RouterRow {
   readonly from: string
 }
 
-/** Throws `config.invalid` in one line with the file's name. */
-export function routerSettings(given: readonly ResolvedOption[]): RouterSettings {
+/** Throws `config.invalid` in one line with the file's name. `indexBytes`: where none are given. */
+export function routerSettings(
+  given: readonly ResolvedOption[],
+  indexBytes = defaultIndexBytes(),
+): RouterSettings {
   const path = given.find(({ option }) => option.key === 'routerConfig')?.value as string | null
   const file = path === null ? {} : readRouterFile(path)
   const router: Record<string, unknown> = { ...file }
@@ -60,9 +63,8 @@ export function routerSettings(given: readonly ResolvedOption[]): RouterSettings
     }
     if (resolved.value === null && name === 'cost') return resolved
     if (resolved.value === null) {
-      const value = defaultIndexBytes()
-      router[name] = value
-      return { ...resolved, value }
+      router[name] = indexBytes
+      return { ...resolved, value: indexBytes }
     }
     router[name] = resolved.value
     if (resolved.source !== 'default') writtenAs.set(name, resolved.writtenAs)
