@@ -47,6 +47,40 @@ describe('PrefillRouter: topology', () => {
     expect(buildModel(apart, conditional).router.canServeRequests()).toBe(true)
   })
 
+  it.each(['prefill', 'decode'] as const)(
+    'required, the %s worker of a session leaves - the session moves to another domain',
+    (leaves) => {
+      const { plane, send, router } = buildModel(
+        [
+          rack(1, 'prefill', 'a'),
+          rack(2, 'decode', 'a'),
+          rack(3, 'prefill', 'b'),
+          rack(4, 'decode', 'b'),
+        ],
+        { ...required, session: { ttlSeconds: 60 } },
+      )
+      const run = (): string => {
+        const before = plane.calls.length
+        const { sink } = send({ sessionId: 's' })
+        plane.calls.at(-1)?.prefilled()
+        plane.calls.at(-1)?.finish()
+        expect(sink.errors).toEqual([])
+        return plane.calls
+          .slice(before)
+          .map(({ workerId }) => workerId)
+          .join(' ')
+      }
+      const pair = run()
+      const [prefill = '', decode = ''] = pair.split(' ')
+      expect(run()).toBe(pair)
+      const lost = leaves === 'prefill' ? prefill : decode
+      router.fleet.workerLeft(workerIdOf(Number(lost)), 'closed')
+      const other = pair === '1 2' ? '3 4' : '1 2'
+      expect(run()).toBe(other)
+      expect(run()).toBe(other)
+    },
+  )
+
   it('preferred - cheaper in the domain, elsewhere if necessary', () => {
     const { plane, send } = buildModel(
       [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a'), rack(3, 'decode', 'b')],

@@ -121,9 +121,11 @@ export class WorkerRouter implements RequestService {
     return this.#admission.refusalAtOnce(routing)
   }
 
-  /** The current choice; nothing is booked, bound or recorded. */
+  /** The current choice; nothing is booked, bound or recorded. A binding that would be dropped does not count. */
   peek(request: GenerateRequest, phase: Phase): Selection | Refusal {
-    return this.router.peek(this.#queryOf(request, phase))
+    const query = this.#queryOf(request, phase)
+    const answer = this.router.peek(query)
+    return endsBinding(query, answer) ? this.router.peek({ ...query, affinity: null }) : answer
   }
 
   /** KV that a prefill worker of the pool has offered will not be fetched. */
@@ -184,10 +186,9 @@ export class WorkerRouter implements RequestService {
   /** If the bound worker can never take the request, the binding is dropped and a worker is chosen again. */
   #select(query: SelectionQuery): Selection | Refusal {
     const answer = this.router.select(query)
+    if (!endsBinding(query, answer)) return answer
     const session = sessionKeyOf(query.request.routing)
-    if (answer.kind === 'selected' || answer.overloaded || session === undefined) return answer
-    if (query.affinity === undefined || query.affinity === null) return answer
-    this.#sessions.drop(session)
+    if (session !== undefined) this.#sessions.drop(session)
     return this.router.select({ ...query, affinity: null })
   }
 
@@ -221,4 +222,11 @@ export class WorkerRouter implements RequestService {
       sink.onChunk(answerQuery([answer], request))
     }
   }
+}
+
+/** True when the worker to which the session is bound can never take the request. */
+function endsBinding({ affinity }: SelectionQuery, answer: Selection | Refusal): boolean {
+  return (
+    answer.kind === 'refused' && !answer.overloaded && affinity !== undefined && affinity !== null
+  )
 }
