@@ -9,6 +9,7 @@ import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
 import type { RouterStatus } from '../../router/index.ts'
+import { checkFleet } from './check-fleet.ts'
 import { leftBehind } from './left-behind.ts'
 import { ReplyWitness } from '../faults/reply-witness.ts'
 import { createFleetReport } from '../report/fleet-report.ts'
@@ -41,6 +42,7 @@ export async function runFleet(config: FleetConfig): Promise<FleetReport> {
 
 /** Like `runFleet`, with everything that was recorded on the way. */
 export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
+  checkFleet(config)
   const { trace, seed = 0, check = false, onProgress } = config
   const fleet = new Fleet(config)
   const log = new RequestLog(trace.length)
