@@ -1,7 +1,7 @@
 /** Streamed replies of the HTTP server: chunks, disconnects, and clients that read slowly. */
 import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { rawExchange, serve, streamOf, url } from '../../../test/network/http-trial.ts'
+import { rawExchange, serve, streamOf, text, url } from '../../../test/network/http-trial.ts'
 import { until } from '../../../test/until.ts'
 import type { CancelSignal } from '../../base/index.ts'
 import type { StreamWriter } from '../../frontend/index.ts'
@@ -183,6 +183,36 @@ describe('streams of the http server', () => {
     ])
     socket.destroy()
   })
+
+  it.each([
+    ['streamed', 'bufferedBytesMax'],
+    ['whole', 'unsentBytesMax'],
+  ])(
+    'a pipelined reply above a limit (%s) - the connection is closed, although an earlier reply is not sent yet',
+    async (shape, limit) => {
+      const trial = await serve(
+        async ({ path }) => {
+          if (path === '/first') return streamOf((writer) => writer.write('begun', true))
+          const long = 'x'.repeat(3_000_000)
+          if (shape === 'whole') return text(long)
+          return streamOf((writer) => {
+            writer.write(long, true)
+            setImmediate(() => writer.write('more', true))
+          })
+        },
+        { bufferedBytesMax: 300_000, unsentBytesMax: 2_000_000 },
+      )
+      const socket = connect(trial.server.port, '127.0.0.1')
+      const closed = new Promise((resolve) => socket.once('close', resolve))
+      socket.on('error', () => undefined)
+      socket.on('data', () => undefined)
+      const request = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
+      socket.write(request('/first') + request('/second').repeat(3))
+      await closed
+      expect(trial.slowReaders[0]).toMatchObject({ limit })
+      await until('none is active', () => trial.server.requestsActive === 0)
+    },
+  )
 
   it('stream - without a limit of its own, a client is disconnected at 4 MiB', async () => {
     const pieceBytes = 65_536

@@ -7,6 +7,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { ClientSignal } from './client-signal.ts'
+import { isHttp2 } from './http-listener.ts'
 
 export interface StreamLimits {
   /** Most bytes that may wait for one client; above it the connection is closed. */
@@ -87,12 +88,22 @@ export class UnsentBytes {
   }
 
   #cut(reply: SentReply, unsentBytes: number, limit: keyof StreamLimits): void {
-    if (reply.res.destroyed) return
+    const carrier = carrierOf(reply.res)
+    if (carrier.destroyed) return
     this.#slow.delete(reply)
     const { requestId } = reply
     this.#onCut({ requestId, unsentBytes, limit, limitBytes: this.#limits[limit] })
     // The request's record says so too, because this client did not disconnect by itself.
     reply.gone.abort('the client read too slowly: its reply was cut')
-    reply.res.destroy()
+    carrier.destroy()
   }
+}
+
+/**
+ * What holds the bytes of a reply. A pipelined reply whose turn has not come has no socket yet, and destroying it would
+ * free nothing until the replies before it are sent, so its whole connection ends.
+ */
+function carrierOf(res: ServerResponse): { readonly destroyed: boolean; destroy(): unknown } {
+  const isWaiting = !isHttp2(res.req) && res.socket === null
+  return isWaiting ? res.req.socket : res
 }
