@@ -1,6 +1,7 @@
 /** Authenticated peers that send and do not read: what they are sent stays bounded. */
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { setTimeout as pauseOf } from 'node:timers/promises'
 import { afterEach, describe, expect, it } from 'vitest'
 
 import { WORKER, countingHandler } from '../../testing/request-plane-kit.ts'
@@ -121,6 +122,29 @@ describe('a frontend that sends and does not read', () => {
     }
     // 64 MiB, and some megabytes that the kernel buffers of each direction.
     expect(sent).toBeLessThan(112 * MIB)
+  })
+
+  it('PING - one that reads slowly is not disconnected, however long it has to read', async () => {
+    const { socket, tags } = await frontend(countingHandler)
+    socket.pause()
+    const piece = manyOf(TAG.PING, 56)
+    let isStalled = false
+    for (let sent = 0; sent < 512 * MIB && !isStalled; sent += piece.length) {
+      if (socket.write(piece)) continue
+      const read = new Promise<boolean>((resolve) => socket.once('drain', () => resolve(false)))
+      // The worker reads nothing more.
+      isStalled = await Promise.race([read, pauseOf(1_000).then(() => true)])
+    }
+    tags.length = 0
+    // For more than twice as long as a peer may read nothing.
+    for (let reads = 0; reads < 350 && !socket.destroyed; reads++) {
+      socket.read(64 * 1024)
+      await pauseOf(20)
+    }
+    expect(socket.destroyed).toBe(false)
+    socket.resume()
+    socket.write(manyOf(TAG.PING, 8, 1))
+    await until('the last answer', () => tags.length > 0)
   })
 
   it.each([

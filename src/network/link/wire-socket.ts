@@ -46,7 +46,8 @@ export interface WireTiming {
 
 /**
  * A peer that leaves more than this unread gets no more answers: otherwise it could ask on and on. An accepted peer is not
- * read from until it has read; if it reads nothing for `silenceMs`, it counts as lost. A peer that this side has connected
+ * read from until it has read; if it reads nothing for `silenceMs`, it counts as lost (after twice that time at most,
+ * because the socket looks once per `silenceMs` whether it got rid of any byte). A peer that this side has connected
  * to may need longer to read (KV of `boostr` is one frame); only its PINGs are ignored.
  */
 const UNREAD_BYTES_MAX = 64 * 1024 * 1024
@@ -228,6 +229,12 @@ export class WireSocket {
     socket.setNoDelay(true)
     socket.on('data', (piece: Buffer) => this.receive(piece))
     socket.on('drain', () => this.#onDrain())
+    // Set only while an accepted peer is not read from, so only what it reads is activity.
+    const { silenceMs } = this.#timing
+    socket.on('timeout', () => {
+      const text = `the peer has read nothing for ${silenceMs} ms`
+      this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
+    })
     const unheardEnd = unheardEndOf(socket, this.#isAcceptor)
     socket.on('error', (error) => {
       this.#fail(this.#heardSome ? wireFailure(error, 'transport.disconnected') : unheardEnd(error))
@@ -244,7 +251,10 @@ export class WireSocket {
   }
 
   #onDrain(): void {
-    if (this.#isAcceptor) this.resumeReading()
+    if (this.#isAcceptor && this.#socket.isPaused()) {
+      this.#socket.setTimeout(0)
+      this.resumeReading()
+    }
     this.#handler.onDrain?.()
   }
 
@@ -258,7 +268,10 @@ export class WireSocket {
       if (!this.#isReady) this.#strangerBytes += piece.length
       this.#decoder.push(piece)
       if (!this.#isReady && this.#strangerBytes > STRANGER_BYTES_MAX) throw tooMuchOfStranger()
-      if (this.#isAcceptor && this.#leavesUnread) this.#socket.pause()
+      if (this.#isAcceptor && this.#leavesUnread) {
+        this.#socket.pause()
+        this.#socket.setTimeout(this.#timing.silenceMs)
+      }
     } catch (error) {
       this.close(BatonError.from(error))
     }
@@ -314,12 +327,13 @@ export class WireSocket {
     // After a long turn of this event loop, data of the peer may still be unread, which is not silence.
     if (now - this.#pulsedAtMs > silenceMs / 2) this.#heardAtMs = now
     this.#pulsedAtMs = now
-    const silence = now - this.#heardAtMs
+    // Nothing can be heard of a peer that is not read from because it leaves too much unread: see 'timeout'.
+    const isPaused = this.#isAcceptor && this.#socket.isPaused()
+    const silence = isPaused ? 0 : now - this.#heardAtMs
     if (!this.#isReady && now - this.#openedAtMs > handshakeMs) {
       this.#fail(new BatonError('transport.connection_timeout', 'the handshake timed out'))
     } else if (silence > silenceMs) {
-      const what = this.#socket.isPaused() ? 'the peer has read nothing' : 'nothing received'
-      const text = `${what} for ${Math.round(silence)} ms`
+      const text = `nothing received for ${Math.round(silence)} ms`
       this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
     } else if (this.#isReady && now - this.#pingedAtMs >= pingEveryMs) {
       this.#pingedAtMs = now
