@@ -32,16 +32,24 @@ export async function connectOptions(
     ...(credentials === undefined
       ? {}
       : { authenticator: credsAuthenticator(newest('creds', credentials)) }),
-    ...(tls === undefined
-      ? {}
-      : {
-          tls: {
-            ...(tls.ca === undefined ? {} : { ca: text('tls_ca', tls.ca) }),
-            ...(tls.cert === undefined ? {} : { cert: text('tls_cert', tls.cert) }),
-            ...(tls.key === undefined ? {} : { key: text('tls_key', tls.key) }),
-          },
-        }),
+    ...(tls === undefined ? {} : { tls: newestTls(tls) }),
   }
+}
+
+/** Read for each connection, because certificates are renewed. */
+function newestTls(paths: NonNullable<NatsAddress['tls']>): NonNullable<ConnectionOptions['tls']> {
+  const tls = {}
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    const path = paths[name]
+    if (path === undefined) continue
+    const bytes = newest(`tls_${name}`, path)
+    // The library reads the members of this object anew for each connection.
+    Object.defineProperty(tls, name, {
+      enumerable: true,
+      get: () => new TextDecoder().decode(bytes()),
+    })
+  }
+  return tls
 }
 
 function read(name: string, path: string): Uint8Array {
@@ -53,7 +61,7 @@ function read(name: string, path: string): Uint8Array {
   }
 }
 
-/** Reads the file for each connection, because credentials are renewed. A file that is being replaced is not needed. */
+/** Reads the file for each connection. One that is missing, because it is being replaced, changes nothing. */
 function newest(name: string, path: string): () => Uint8Array {
   let last = read(name, path)
   return () => {
@@ -64,8 +72,4 @@ function newest(name: string, path: string): () => Uint8Array {
     }
     return last
   }
-}
-
-function text(name: string, path: string): string {
-  return new TextDecoder().decode(read(name, path))
 }
