@@ -19,8 +19,11 @@ async function startWorker(url: string): Promise<RunningBaton> {
   return await start(['worker', ...sim], /ready/, url)
 }
 
-async function startFrontend(url: string): Promise<RunningBaton & { readonly url: string }> {
-  const args = ['frontend', '--port', '0', '--log-level', 'info']
+async function startFrontend(
+  url: string,
+  more: readonly string[] = [],
+): Promise<RunningBaton & { readonly url: string }> {
+  const args = ['frontend', '--port', '0', '--log-level', 'info', ...more]
   const baton = await start(args, /http:\/\/[\d.]+:\d+/, url)
   return { ...baton, url: /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? '' }
 }
@@ -41,17 +44,38 @@ async function pidsOf(url: string): Promise<readonly number[]> {
   return models.flatMap(({ workers }) => workers.map(({ pid }) => pid)).toSorted((a, b) => a - b)
 }
 
-async function statusOf(url: string): Promise<number> {
+/** The requests that the frontend believes to be at its workers. */
+async function activeOf(url: string): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  const counts = metrics.matchAll(/^baton_frontend_worker_active_requests\{.*\} (\d+)$/gm)
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+async function statusOf(url: string, prompt: string | readonly number[] = 'Once'): Promise<number> {
   const reply = await fetch(`${url}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ prompt: 'Once', max_tokens: 2 }),
+    body: JSON.stringify({ prompt, max_tokens: 2 }),
   })
   await reply.text()
   return reply.status
 }
 
 describe.skipIf(NATS_VERSION === null)('a fleet over NATS', () => {
+  it('a prompt of which the server does not take the message to other frontends - is answered; the log says so', async () => {
+    // Enough for a card, and not for the hashes of 200 blocks.
+    const server = await NatsServer.start('max_payload: 3072')
+    onTestFinished(() => server.close())
+    await startWorker(server.url)
+    const unreported = ['--router-kv-events', 'false']
+    const { url, printed } = await startFrontend(server.url, unreported)
+    await expect.poll(() => statusOf(url)).toBe(200)
+    const prompt = Array.from({ length: 3_500 }, (_, at) => 5 + (at % 900))
+    expect(await statusOf(url, prompt)).toBe(200)
+    await expect.poll(printed).toContain('max_payload')
+    await expect.poll(() => activeOf(url)).toBe(0)
+  })
+
   it('a worker that loses NATS - stays in use while it answers its frontends; /health says so', async () => {
     const server = await NatsServer.start()
     onTestFinished(() => server.close())

@@ -19,8 +19,15 @@ export class NatsPeers implements PeerChannel {
 
   tell(topic: string, body: unknown): void {
     if (!this.#session.isConnected) return
-    const text = JSON.stringify({ from: this.#self, body })
-    this.#session.connection.publish(this.#subject(topic), text)
+    const bytes = new TextEncoder().encode(JSON.stringify({ from: this.#self, body }))
+    const { connection } = this.#session
+    const bytesMax = connection.info?.max_payload ?? Infinity
+    // The client library would throw, into the request that the message is about.
+    if (bytes.length <= bytesMax) connection.publish(this.#subject(topic), bytes)
+    else
+      this.#session.refuse(
+        `messages to other frontends above max_payload (${bytesMax}) are not sent`,
+      )
   }
 
   onTold(topic: string, listener: (body: unknown) => void): void {

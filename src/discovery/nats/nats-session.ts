@@ -26,7 +26,7 @@ interface NatsUser {
   up(): void
   /** Called once per reason in a row, until `up`. */
   away(why: string): void
-  /** The server refuses a subject to this login; everything else works. */
+  /** The server refuses a subject to this login, or a message of this size; everything else works. */
   refused?(why: string): void
 }
 
@@ -146,6 +146,11 @@ export class NatsSession {
     await this.connection.request(subject, asked, { timeout: REQUEST_MS })
   }
 
+  /** Tells the users that something was not sent, which has no other consequence. */
+  refuse(why: string): void {
+    for (const user of this.#users.keys()) user.refused?.(why)
+  }
+
   /** Resolves when it is known whether the bucket is still the same; otherwise it is made, and the users are told. */
   askForBucket(): Promise<void> {
     this.#asking ??= this.#askForBucket().finally(() => (this.#asking = null))
@@ -235,10 +240,7 @@ export class NatsSession {
   }
 
   #refused({ name, message }: Error): void {
-    if (name === 'PermissionViolationError') {
-      for (const user of this.#users.keys()) user.refused?.(message)
-      return
-    }
+    if (name === 'PermissionViolationError') return this.refuse(message)
     const isLogin = LOGIN_ERRORS.has(name)
     // Other faults that the server names while it is connected either have no consequence, or it disconnects.
     if (!isLogin && this.#isConnected) return
