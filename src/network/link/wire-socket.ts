@@ -229,7 +229,8 @@ export class WireSocket {
     socket.setNoDelay(true)
     socket.on('data', (piece: Buffer) => this.receive(piece))
     socket.on('drain', () => this.#onDrain())
-    // Set only while an accepted peer is not read from, so only what it reads is activity.
+    // Set only while an accepted peer is not read from, so only what it reads is activity. With TLS, only the end of a
+    // write is: Node does not show how much of it was sent.
     const { silenceMs } = this.#timing
     socket.on('timeout', () => {
       const text = `the peer has read nothing for ${silenceMs} ms`
