@@ -27,7 +27,7 @@ import type {
 } from '../../request/index.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
-import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
+import { clientGone, clientStalled, inStage } from '../http/stage-error.ts'
 import type { AnsweredModel } from './answered-model.ts'
 import { UNBUFFERED } from '../reply/event-stream.ts'
 import { ForwardStream } from './forward-stream.ts'
@@ -124,7 +124,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
       flow,
       clock,
       stalledMs,
-      onStalled: () => this.#giveUp(deadlineError('decode', stalledMs)),
+      onStalled: () => this.#giveUp(clientStalled(stalledMs)),
     })
     const headers = isEvents ? Object.assign({}, head.headers, UNBUFFERED) : head.headers
     this.#decide({ status: head.status, headers, body: this.#stream })

@@ -1,6 +1,6 @@
 /**
  * Passes the bytes of a forwarded stream to the client's socket. A slow client slows the engine down; a client
- * that reads nothing is disconnected after a time.
+ * that does not read is disconnected after a time.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { ForwardFlow } from '../../request/index.ts'
@@ -9,8 +9,9 @@ import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 interface ForwardStreamOptions {
   readonly flow: ForwardFlow
   readonly clock: Clock
-  /** Milliseconds for which a client may read nothing while data is waiting. */
+  /** Milliseconds in which a client has to read what waits for it, when that is more than its socket takes. */
   readonly stalledMs: number
+  /** The connection was closed: a client that does not read would not get a last event either. */
   readonly onStalled: () => void
 }
 
@@ -67,7 +68,9 @@ export class ForwardStream implements HttpStream {
     this.#isHeld = true
     flow.pause()
     this.#stall = clock.after(stalledMs, () => {
-      if (this.#isHeld && this.#state === 'open') onStalled()
+      if (!this.#isHeld || this.#state !== 'open') return
+      this.breakOff()
+      onStalled()
     })
     writer.flow?.whenRead(() => {
       this.#isHeld = false

@@ -23,6 +23,12 @@ export function deadlineError(stage: Stage, limitMs: number): BatonError {
   )
 }
 
+/** The fault is the client's: the engine would have gone on. */
+export function clientStalled(limitMs: number): BatonError {
+  const text = `the client did not read its reply within ${limitMs} ms: it was cut`
+  return new BatonError('request.cancelled', text, { data: { stage: 'decode' } })
+}
+
 export function clientGone(stage: Stage, { reason }: CancelSignal): BatonError {
   const message = typeof reason === 'string' ? reason : 'the client disconnected'
   return new BatonError('request.cancelled', message, { data: { stage } })
