@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 import type { HttpReply, HttpRequest, StreamWriter } from '../../src/frontend/index.ts'
 import type { HttpTls } from '../../src/network/http/http-listener.ts'
 import { HttpServer } from '../../src/network/http/http-server.ts'
-import type { SlowReader } from '../../src/network/http/unsent-bytes.ts'
+import type { SlowReader } from '../../src/network/http/cut-reply.ts'
 
 export interface ServerTrial {
   readonly server: HttpServer

@@ -3,8 +3,8 @@
  */
 import type { ServerResponse } from 'node:http'
 import { ClientSignal } from './client-signal.ts'
+import type { SentReply } from './cut-reply.ts'
 import type { SocketStreamWriter } from './socket-stream-writer.ts'
-import type { SentReply } from './unsent-bytes.ts'
 
 export interface Client extends SentReply {
   /** Null: the reply is not a stream, or has not begun. */

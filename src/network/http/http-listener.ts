@@ -8,7 +8,7 @@
  */
 import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Http2SecureServer, ServerHttp2Session } from 'node:http2'
+import type { Http2SecureServer, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { boundedHead, limitHttp2 } from './http2-senders.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
@@ -29,6 +29,8 @@ const DEFAULT_SLOW_SENDERS: SlowSenderLimits = {
 const KEEP_ALIVE_MS = 65_000
 /** Most concurrent requests on one HTTP/2 connection. */
 const STREAMS_MAX = 256
+/** An error code of HTTP/2. */
+const INTERNAL_ERROR = 2
 
 export class HttpListener {
   readonly server: Server | Http2SecureServer
@@ -111,6 +113,19 @@ export class HttpListener {
 
 export function isHttp2({ httpVersionMajor }: IncomingMessage): boolean {
   return httpVersionMajor === 2
+}
+
+/** An HTTP/2 response does not report whether it needs a drain or was destroyed; its stream does. */
+export function http2StreamOf(res: ServerResponse): ServerHttp2Stream | undefined {
+  return 'stream' in res ? (res.stream as ServerHttp2Stream) : undefined
+}
+
+/** Ends a reply before its end. Over HTTP/2 Node itself gives no error code, and the client takes it for the end. */
+export function breakOff(res: ServerResponse): void {
+  const stream = http2StreamOf(res)
+  stream?.close(INTERNAL_ERROR)
+  if (stream === undefined) res.destroy()
+  else stream.destroy()
 }
 
 /** The headers of an HTTP/2 request as in HTTP/1.1: without pseudo-headers, with `host`. */

@@ -15,6 +15,7 @@ import { clientOf } from './client.ts'
 import type { Client } from './client.ts'
 import { limitConnections } from './connection-limit.ts'
 import { decodeContent } from './content-encoding.ts'
+import type { SlowReader } from './cut-reply.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2 } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
@@ -25,8 +26,9 @@ import { headOf, noHead } from './request-head.ts'
 import { sendBeforeRest, sendReply } from './send-reply.ts'
 import { inviteBody, readBody, untilSent } from './request-body.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
+import { StalledReaders } from './stalled-readers.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
-import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
+import type { StreamLimits } from './unsent-bytes.ts'
 
 export interface HttpServerOptions {
   readonly host: string
@@ -79,17 +81,18 @@ export class HttpServer {
   readonly #options: HttpServerOptions
   readonly #refusedBodyMs: number
   readonly #unsent: UnsentBytes
-  #requestsActive = 0
+  /** From the head of the request until the reply is sent or its connection closed. */
+  readonly #active = new Set<Client>()
+  readonly #stalled: StalledReaders
   #whenIdle: (() => void) | null = null
   #closing = false
 
   private constructor(options: HttpServerOptions) {
     this.#options = options
     this.#refusedBodyMs = options.refusedBodyMs ?? REFUSED_BODY_MS
-    this.#unsent = new UnsentBytes(
-      { ...DEFAULT_STREAM_LIMITS, ...options.streamLimits },
-      (reader) => options.onSlowReader?.(reader),
-    )
+    const onCut = (reader: SlowReader): void => options.onSlowReader?.(reader)
+    this.#unsent = new UnsentBytes({ ...DEFAULT_STREAM_LIMITS, ...options.streamLimits }, onCut)
+    this.#stalled = new StalledReaders(this.#active, onCut)
     const answer = (req: IncomingMessage, res: ServerResponse): void => {
       this.#answer(req, res).catch((error: unknown) => {
         options.onFault(error)
@@ -108,7 +111,7 @@ export class HttpServer {
     answerConnect(this.#listener.server, refuse)
     this.#listener.server.on('checkExpectation', (req: IncomingMessage, res: ServerResponse) => {
       closeAfter(req, res)
-      const client = clientOf(res)
+      const client = this.#begin(req, res)
       const error = new BatonError(
         'request.invalid_argument',
         'the header expect has no known value',
@@ -131,6 +134,7 @@ export class HttpServer {
       const shared: Record<string, boolean> = sharesPort ? { reusePort: true, exclusive: true } : {}
       listening.listen({ port, host, ...shared }, resolve)
     })
+    server.#stalled.watch()
     return server
   }
 
@@ -144,7 +148,7 @@ export class HttpServer {
   }
 
   get requestsActive(): number {
-    return this.#requestsActive
+    return this.#active.size
   }
 
   /**
@@ -158,20 +162,21 @@ export class HttpServer {
     })
     this.#listener.closeIdle()
     if (graceMs > 0) await this.#untilIdle(graceMs)
-    const cutOff = this.#requestsActive
+    const cutOff = this.#active.size
     if (cutOff > 0 && beforeCutOff !== undefined) {
       beforeCutOff()
       await this.#untilIdle(CUT_OFF_MS)
     }
     this.#listener.closeAll()
     await closed
+    this.#stalled.stop()
     // Requests that were cut off are cancelled before the layers below them are closed.
     await this.#untilIdle(CUT_OFF_MS)
     return cutOff
   }
 
   async #untilIdle(limitMs: number): Promise<void> {
-    if (this.#requestsActive === 0) return
+    if (this.#active.size === 0) return
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, limitMs)
       this.#whenIdle = () => {
@@ -181,19 +186,24 @@ export class HttpServer {
     })
   }
 
-  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    this.#requestsActive += 1
+  #begin(req: IncomingMessage, res: ServerResponse): Client {
     const client = clientOf(res)
-    const { gone } = client
+    this.#active.add(client)
     // Called once in any case; `once` would only create two more objects per request.
     res.on('close', () => {
-      this.#requestsActive -= 1
+      this.#active.delete(client)
       client.writer?.closed()
       // An HTTP/2 stream that the client resets counts as finished although it was not ended.
-      if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
-      if (this.#requestsActive === 0) this.#whenIdle?.()
+      if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) client.gone.abort()
+      if (this.#active.size === 0) this.#whenIdle?.()
     })
     if (!isHttp2(req)) reportClose(res)
+    return client
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const client = this.#begin(req, res)
+    const { gone } = client
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
     const fault = headerFault(req)

@@ -1,4 +1,6 @@
 /** Streamed replies of the HTTP server: chunks, disconnects, and clients that read slowly. */
+import { readFileSync } from 'node:fs'
+import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { rawExchange, serve, streamOf, text, url } from '../../../test/network/http-trial.ts'
@@ -145,6 +147,30 @@ describe('streams of the http server', () => {
     await until('the first is aborted', () => signals[0]?.aborted === true)
     await until('none is active', () => trial.server.requestsActive === 0)
     expect(signals.map(({ aborted }) => aborted)).toEqual(signals.map(() => true))
+  })
+
+  it('stream - one that is given up ends with an error over HTTP/2, not as if it was complete', async () => {
+    const pem = (name: string): string =>
+      readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+    const trial = await serve(
+      async () =>
+        streamOf((writer) => {
+          writer.write('begun', true)
+          setImmediate(() => writer.flow?.abort())
+        }),
+      { tls: { cert: pem('fleet.pem'), key: pem('fleet.key') } },
+    )
+    const session = connectHttp2(`https://127.0.0.1:${trial.server.port}`, {
+      rejectUnauthorized: false,
+    })
+    const error = await new Promise<Error | null>((resolve) => {
+      const stream = session.request({ ':path': '/' })
+      stream.on('error', resolve)
+      stream.on('close', () => resolve(null))
+      stream.resume()
+    })
+    session.destroy()
+    expect(error?.message).toContain('INTERNAL_ERROR')
   })
 
   it('stream - a client that does not read is disconnected at the buffer limit', async () => {

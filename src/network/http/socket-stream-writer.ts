@@ -7,20 +7,16 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Writable } from 'node:stream'
 import type { StreamWriter, WriterFlow } from '../../frontend/index.ts'
-import type { SentReply, UnsentBytes } from './unsent-bytes.ts'
+import type { SentReply } from './cut-reply.ts'
+import { breakOff, http2StreamOf } from './http-listener.ts'
+import type { UnsentBytes } from './unsent-bytes.ts'
 
 /** The head of an HTTP chunk by its length: most events are short, and `toString(16)` calls into the runtime. */
 const CHUNK_HEADS = Array.from({ length: 1024 }, (_, length) => `${length.toString(16)}\r\n`)
 
 function chunkHead(bytes: number): string {
   return CHUNK_HEADS[bytes] ?? `${bytes.toString(16)}\r\n`
-}
-
-function writeChunk(socket: Socket, text: string, ascii: boolean): boolean {
-  if (ascii) return socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
-  return socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
 }
 
 /** Streams with text to write in this turn; one callback flushes them all. */
@@ -37,12 +33,9 @@ function flushAll(): void {
 /** When more than this waits in the socket, a source with flow control is paused. */
 const FULL_BYTES = 256 * 1024
 
-/** An HTTP/2 response does not report whether it needs a drain; its stream does. */
-function http2StreamOf(res: ServerResponse): Writable | undefined {
-  return 'stream' in res ? (res.stream as Writable) : undefined
-}
-
 export class SocketStreamWriter implements StreamWriter, WriterFlow {
+  /** All that was written, in the unit of `writableLength`, which is characters for text. */
+  written = 0
   readonly #reply: SentReply
   readonly #res: ServerResponse
   readonly #unsent: UnsentBytes
@@ -106,7 +99,7 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   }
 
   abort(): void {
-    this.#res.destroy()
+    breakOff(this.#res)
   }
 
   /** Called only by the flush at the end of a turn. */
@@ -149,10 +142,11 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     const socket = (this.#socket ??= this.#framedSocket())
     if (socket === null) {
       this.#headSent = true
+      this.written += text.length
       return this.#res.write(text, ascii ? 'latin1' : 'utf8')
     }
     if (!this.#headSent) return this.#handFirst(socket, text, ascii)
-    return writeChunk(socket, text, ascii)
+    return this.#writeChunk(socket, text, ascii)
   }
 
   /** Writes the first text with the head in one segment. */
@@ -160,9 +154,15 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#headSent = true
     socket.cork()
     this.#res.flushHeaders()
-    const isTaken = writeChunk(socket, text, ascii)
+    const isTaken = this.#writeChunk(socket, text, ascii)
     socket.uncork()
     return isTaken
+  }
+
+  #writeChunk(socket: Socket, text: string, ascii: boolean): boolean {
+    const chunk = `${chunkHead(ascii ? text.length : Buffer.byteLength(text))}${text}\r\n`
+    this.written += chunk.length
+    return socket.write(chunk, ascii ? 'latin1' : 'utf8')
   }
 
   /**

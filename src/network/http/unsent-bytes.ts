@@ -5,30 +5,14 @@
  * Only streams with more than `NOTICE_BYTES` waiting bytes are tracked, once per turn of the event loop; a client
  * that reads costs one comparison.
  */
-import type { ServerResponse } from 'node:http'
-import type { ClientSignal } from './client-signal.ts'
-import { isHttp2 } from './http-listener.ts'
+import { cutReply } from './cut-reply.ts'
+import type { SentReply, SlowReader } from './cut-reply.ts'
 
 export interface StreamLimits {
   /** Most bytes that may wait for one client; above it the connection is closed. */
   readonly bufferedBytesMax: number
   /** Most bytes that may wait for all such clients together; above it the slowest are disconnected. */
   readonly unsentBytesMax: number
-}
-
-/** A reply that is being sent. */
-export interface SentReply {
-  readonly res: ServerResponse
-  readonly gone: ClientSignal
-  requestId: string | null
-}
-
-export interface SlowReader {
-  readonly requestId: string | null
-  readonly unsentBytes: number
-  /** The limit that was exceeded. */
-  readonly limit: keyof StreamLimits
-  readonly limitBytes: number
 }
 
 export const DEFAULT_STREAM_LIMITS: StreamLimits = {
@@ -53,7 +37,7 @@ export class UnsentBytes {
   wrote(reply: SentReply, written: number): void {
     const bytes = reply.res.writableLength
     if (bytes < NOTICE_BYTES) return
-    if (bytes - written > this.#limits.bufferedBytesMax) this.#cut(reply, bytes, 'bufferedBytesMax')
+    if (bytes - written > this.#limits.bufferedBytesMax) this.#cut(reply, 'bufferedBytesMax')
     else this.#watch(reply)
   }
 
@@ -81,29 +65,13 @@ export class UnsentBytes {
     const largestFirst = [...this.#slow].sort((a, b) => b.res.writableLength - a.res.writableLength)
     for (const reply of largestFirst) {
       if (total <= unsentBytesMax) return
-      const bytes = reply.res.writableLength
-      total -= bytes
-      this.#cut(reply, bytes, 'unsentBytesMax')
+      total -= reply.res.writableLength
+      this.#cut(reply, 'unsentBytesMax')
     }
   }
 
-  #cut(reply: SentReply, unsentBytes: number, limit: keyof StreamLimits): void {
-    const carrier = carrierOf(reply.res)
-    if (carrier.destroyed) return
+  #cut(reply: SentReply, limit: keyof StreamLimits): void {
     this.#slow.delete(reply)
-    const { requestId } = reply
-    this.#onCut({ requestId, unsentBytes, limit, limitBytes: this.#limits[limit] })
-    // The request's record says so too, because this client did not disconnect by itself.
-    reply.gone.abort('the client read too slowly: its reply was cut')
-    carrier.destroy()
+    cutReply(reply, { limit, limitBytes: this.#limits[limit] }, this.#onCut)
   }
-}
-
-/**
- * What holds the bytes of a reply. A pipelined reply whose turn has not come has no socket yet, and destroying it would
- * free nothing until the replies before it are sent, so its whole connection ends.
- */
-function carrierOf(res: ServerResponse): { readonly destroyed: boolean; destroy(): unknown } {
-  const isWaiting = !isHttp2(res.req) && res.socket === null
-  return isWaiting ? res.req.socket : res
 }
