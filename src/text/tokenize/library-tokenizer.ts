@@ -1,9 +1,10 @@
 /**
- * A `tokenizer.json` of any other kind (Unigram, WordPiece, SentencePiece-like BPE with byte fallback), run by the
- * library's models. Added tokens are found by Baton's own code, so that user text cannot become a control token.
+ * A `tokenizer.json` of any other kind (Unigram, WordPiece, BPE with steps that Baton's own code does not have), run by
+ * the library's models. Added tokens are found by Baton's own code, so that user text cannot become a control token.
  */
 import { isRecord, wellFormed } from '../../base/index.ts'
 import { AddedTokenFinder } from './added-token-finder.ts'
+import { alphabetToBytes } from './byte-alphabet.ts'
 import { decodeTokens } from './decode-tokens.ts'
 import { libraryPipeline } from './hugging-face-library.ts'
 import type { LibraryPipeline } from './hugging-face-library.ts'
@@ -28,6 +29,8 @@ export class LibraryTokenizer implements Tokenizer {
   readonly #finder: AddedTokenFinder
   readonly #addedById = new Map<number, AddedToken>()
   readonly #names: string[] = []
+  /** Names are written in the alphabet of bytes (`Ġthe`), as the file's decoder or pre-tokenizer says. */
+  readonly #isByteLevel: boolean
   readonly #prefixesBlank: boolean
   readonly #buffer = new TokenBuffer()
   /** Two caches, because some tokenizers put a blank before every text, others only at the start. */
@@ -54,8 +57,11 @@ export class LibraryTokenizer implements Tokenizer {
     for (const { id, text } of addedTokens) this.#names[id] = text
     for (let id = 0; id < this.#names.length; id++) this.#names[id] ??= ''
     this.vocabSize = this.#names.length
+    this.#isByteLevel = [json['decoder'], json['pre_tokenizer']].some(isByteLevel)
     this.#prefixesBlank =
-      this.#encodeStretch('a', true).length > 0 && this.#bytesOfFirst('a')[0] === 0x20
+      !this.#isByteLevel &&
+      this.#encodeStretch('a', true).length > 0 &&
+      this.#bytesOfFirst('a')[0] === 0x20
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
@@ -72,6 +78,7 @@ export class LibraryTokenizer implements Tokenizer {
     const added = this.#addedById.get(id)
     if (added !== undefined) return added.control ? NO_BYTES : encoder.encode(added.text)
     const name = this.tokenName(id)
+    if (this.#isByteLevel) return alphabetToBytes(name) ?? encoder.encode(name)
     const byte = BYTE_NAME.exec(name)
     if (byte !== null) return Uint8Array.of(Number.parseInt(byte[1] ?? '0', 16))
     return encoder.encode(name.replaceAll('▁', ' '))
@@ -114,6 +121,14 @@ export class LibraryTokenizer implements Tokenizer {
       .map((name) => model.tokens_to_ids.get(name) ?? unknown)
       .filter((id): id is number => typeof id === 'number')
   }
+}
+
+/** A step of the kind `ByteLevel`, alone or in a sequence. */
+function isByteLevel(step: unknown): boolean {
+  if (!isRecord(step)) return false
+  if (step['type'] === 'ByteLevel') return true
+  const parts: unknown = step['decoders'] ?? step['pretokenizers']
+  return step['type'] === 'Sequence' && Array.isArray(parts) && parts.some(isByteLevel)
 }
 
 /**

@@ -180,6 +180,33 @@ describe('tokenizerFromJson, other kinds', () => {
   })
 })
 
+describe('tokenizerFromJson, byte-level BPE with steps that only the library has', () => {
+  const { pretokenizers } = json['pre_tokenizer'] as { readonly pretokenizers: readonly object[] }
+  const [split, byteLevel] = pretokenizers
+  const preTokenizer = (...parts: readonly unknown[]) => ({
+    pre_tokenizer: { type: 'Sequence', pretokenizers: parts },
+  })
+
+  it.each([
+    ['a cut at punctuation', preTokenizer({ type: 'Punctuation' }, split, byteLevel)],
+    ['an inverted cut', preTokenizer({ ...split, behavior: 'Removed', invert: true }, byteLevel)],
+    ['a list of normalizers', { normalizer: { type: 'Sequence', normalizers: [{ type: 'NFC' }] } }],
+    ['no decoder', { ...preTokenizer({ type: 'Punctuation' }, split, byteLevel), decoder: null }],
+  ])('%s - the text is restored from its ids', (_name, change) => {
+    const own = tokenizerFromJson({ json: { ...json, ...change }, config })
+    expect(own).toBeInstanceOf(LibraryTokenizer)
+    for (const text of ['Ünïcödé 日本 👨‍👩‍👧, naïve.\n  end', ' <|im_end|> <think>'])
+      expect(roundTrips(own, text)).toBe(true)
+  })
+
+  it('a blank that is put before every text - stays, as in the Python library', () => {
+    const prefixing = { ...byteLevel, add_prefix_space: true }
+    const own = tokenizerFromJson({ json: { ...json, ...preTokenizer(split, prefixing) }, config })
+    expect(own).toBeInstanceOf(LibraryTokenizer)
+    expect(own.decode(own.encode('é', { special: false }))).toBe(' é')
+  })
+})
+
 describe('tokenizerFromJson, damaged files', () => {
   it.each([
     [null, /not an object/],
