@@ -169,6 +169,11 @@ describe('renderChat and encodeChat', () => {
       '000call12',
     ],
     ['{% for t in tools %}{{ t }}{% endfor %}{{ messages[0].content | trim }}.', '.'],
+    ['{{ messages[0].content | string }}.', '.'],
+    [
+      '{% set f = messages[0].tool_calls[0].function %}{% if f["arguments"] is mapping %}{{ f["arguments"].city }}{% elif f["arguments"] is string %}{{ f["arguments"] }}{% endif %}',
+      'Paris',
+    ],
   ])(
     'template %j - gets arguments and missing content in the form that it takes',
     (source, text) => {
@@ -182,6 +187,15 @@ describe('renderChat and encodeChat', () => {
       for (let i = 0; i < 2; i++) expect(renderChat(chat, tokenizer, value).text).toBe(text)
     },
   )
+
+  it('a null in the arguments of an earlier call - is written as in Python', () => {
+    const chat = new ChatTemplate(
+      '{% for k, v in messages[0].tool_calls[0].function.arguments | items %}{{ k }}={{ v | tojson if v is mapping else v | string }};{% endfor %}',
+    )
+    const call = { function: { name: 'f', arguments: '{"a":null,"b":true,"c":{},"d":"x"}' } }
+    const messages = [{ role: 'assistant', content: '', tool_calls: [call] }]
+    expect(renderChat(chat, tokenizer, { messages }).text).toBe('a=None;b=True;c={};d=x;')
+  })
 
   it("a template that rejects the messages - is an error of the request, with the template's message", () => {
     const chat = new ChatTemplate("{{ raise_exception('roles must alternate') }}")

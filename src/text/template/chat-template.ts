@@ -9,6 +9,7 @@ import type { CompiledTemplate } from './compiled/compiled-template.ts'
 import { standInsOf } from './integer-stand-ins.ts'
 import { suggestedForm } from './message-form.ts'
 import type { MessageForm } from './message-form.ts'
+import { interpreter } from './python-rules.ts'
 
 interface ChatTemplateOptions {
   readonly bosToken?: string
@@ -17,7 +18,7 @@ interface ChatTemplateOptions {
 
 export class ChatTemplate {
   readonly source: string
-  readonly #template: Template
+  readonly #interpret: (variables: object) => string
   readonly #compiled: CompiledTemplate
   readonly #constants: Readonly<Record<string, unknown>>
   #form: MessageForm
@@ -28,8 +29,8 @@ export class ChatTemplate {
     this.#constants = { bos_token: options.bosToken ?? '', eos_token: options.eosToken ?? '' }
     this.#form = suggestedForm(source)
     try {
-      this.#template = new Template(source)
-      this.#compiled = compileTemplate(this.#template.parsed.body)
+      this.#interpret = interpreter(source)
+      this.#compiled = compileTemplate(new Template(source).parsed.body)
     } catch (thrown) {
       throw new BatonError(
         'model.load_failed',
@@ -66,7 +67,7 @@ export class ChatTemplate {
   /** The interpreter does not support bigint: it gets a placeholder text, which is replaced by the digits afterwards. */
   #interpreted(all: Readonly<Record<string, unknown>>): string {
     const stand = standInsOf(all)
-    if (stand === null) return this.#template.render(all)
-    return this.#template.render(stand.values).replace(stand.pattern, '$1')
+    if (stand === null) return this.#interpret(all)
+    return this.#interpret(stand.values).replace(stand.pattern, '$1')
   }
 }

@@ -36,8 +36,12 @@ export interface MessageForm {
 /** The form that the source of a template suggests. */
 export function suggestedForm(source: string): MessageForm {
   const parsedArguments =
-    /arguments['"]?\]?\s*\|\s*(?:tojson|items)|arguments\.items|_args\.items/.test(source)
-  return { parsedArguments, emptyContent: false, emptyTools: false, shortIds: false }
+    /arguments['"]?\]?\s*(?:\|\s*(?:tojson|items)|is mapping)|arguments\.items|_args\.items/.test(
+      source,
+    )
+  // Python's text of a missing content is `None`, which no model should see.
+  const emptyContent = /content['"]?\]?\s*\|\s*string/.test(source)
+  return { parsedArguments, emptyContent, emptyTools: false, shortIds: false }
 }
 
 /** The form itself, then the other forms that make a difference for these messages, smallest change first. */

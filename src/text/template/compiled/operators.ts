@@ -1,4 +1,5 @@
 /** Operators, tests, filters and methods of templates, by name. Others are left to the interpreter. */
+import { stripped } from './strip.ts'
 import { fieldOf, GIVE_UP, isInteger, isObject, isTrue, json } from './values.ts'
 
 /** A map, so that names of Object.prototype such as `constructor` are not found. */
@@ -118,10 +119,9 @@ function ofList(value: unknown): readonly unknown[] {
 type Method = (value: unknown, args: readonly unknown[]) => unknown
 
 export const METHODS = named<Method>({
-  // The interpreter ignores the arguments of these three.
-  strip: ofText((text) => text.trim()),
-  lstrip: ofText((text) => text.trimStart()),
-  rstrip: ofText((text) => text.trimEnd()),
+  strip: strip((text) => text.trim(), 'both'),
+  lstrip: strip((text) => text.trimStart(), 'left'),
+  rstrip: strip((text) => text.trimEnd(), 'right'),
   upper: ofText((text) => text.toUpperCase()),
   lower: ofText((text) => text.toLowerCase()),
   startswith: ofTwoTexts((text, part) => text.startsWith(part)),
@@ -142,6 +142,15 @@ export const METHODS = named<Method>({
     return Object.entries(value)
   },
 })
+
+function strip(blanks: (text: string) => string, ends: 'both' | 'left' | 'right'): Method {
+  return (value, [characters, ...more]) => {
+    if (typeof value !== 'string' || more.length > 0) throw GIVE_UP
+    if (characters === undefined) return blanks(value)
+    if (typeof characters !== 'string') throw GIVE_UP
+    return stripped(value, characters, ends)
+  }
+}
 
 function ofTwoTexts(compute: (text: string, part: string) => unknown): Method {
   return (value, [part, ...more]) => {
