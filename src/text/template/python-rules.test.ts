@@ -16,6 +16,7 @@ const CASES = [
   ['{{ yes | string }} {{ schema.f | string }} {{ 1.0 | string }}', 'True 1.5 1.0'],
   ['{{ schema.type | string }}', "['number', 'null']"],
   ['{{ schema.type | upper }}', "['NUMBER', 'NULL']"],
+  ['{{ schema.type | map("upper") | list | tojson }}', '["NUMBER", "NULL"]'],
   ['{{ schema.properties | string }}', "{'items': {}, 'b': {}}"],
   ['{{ [text, "\\"", "a\\\\b", none, tiny] | string }}', `["it's\\n", '"', 'a\\\\b', None, 1e-07]`],
   ['{{ missing | upper }}|{{ missing | string }}|{{ 5 | trim }}', '||5'],
@@ -37,9 +38,16 @@ const CASES = [
   ],
   ['{{ "😀a😀x😀".strip("😀x") }}|{{ "aaa".strip("a") }}|{{ "😀".lstrip("a") }}', 'a||😀'],
   ['{{ " a ".strip() }}|{{ " a ".lstrip() }}|{{ " a ".rstrip() }}', 'a|a | a'],
+  ['{{ "<{}{}>{{}}".format("a", no) }} {{ "{1}{0}".format("a", "b") }}', '<aNone>{} ba'],
+  ['{{ "ab" * 2 }}{{ "ab" * 0 }}|{{ 2 * 3 }}', 'abab|6'],
+  ['{{ list | min }}{{ list | max }}', '13'],
   [
     '{% for key, value in schema.items() %}{{ key }},{% endfor %}',
     'type,items,properties,default,f,',
+  ],
+  [
+    '{% set d = {16: 1, 2: 3} %}{% for k, v in d | dictsort %}{{ k - 1 }}{{ v }},{% endfor %}{{ d[16] }}',
+    '13,151,1',
   ],
   [
     '{% macro m(x) %}{{ kwargs.y | upper }}{{ x | string }}{% endmacro %}{{ m(no, y="a") }}',

@@ -52,7 +52,30 @@ function isEqual(left: Held, right: Held): boolean {
   return isCompound ? repr(left) === repr(right) : left.value === right.value
 }
 
+/** `text.format(…)` with fields that are empty or a number. */
+export function formatted(text: string, values: readonly Held[]): string {
+  let next = 0
+  return text.replace(/\{\{|\}\}|\{(\d*)\}|[{}]/g, (field, index: string | undefined) => {
+    if (field === '{{' || field === '}}') return field.slice(1)
+    const value = values[index === '' ? next++ : Number(index)]
+    if (value !== undefined) return str(value)
+    throw new Error(`the field ${field} of 'format' is not supported`)
+  })
+}
+
 export function textIn({ type, value }: Held): string {
   if (typeof value === 'string') return value
   throw new Error(`a ${type} is no text`)
+}
+
+export function listIn({ type, value }: Held): readonly Held[] {
+  if (Array.isArray(value)) return value as Held[]
+  throw new Error(`a ${type} is no list`)
+}
+
+export function numbersIn(held: Held): readonly number[] {
+  return listIn(held).map(({ type, value }) => {
+    if (typeof value === 'number') return value
+    throw new Error(`a ${type} is no number`)
+  })
 }
