@@ -185,6 +185,60 @@ describe('traces of baton serve at an OTLP receiver', () => {
     expect(receiver.of(unsampled)).toEqual([])
   })
 
+  it('a client that leaves while its request waits for a worker - the wait is a span', async () => {
+    const fleet = await startServer(['--engine', 'sim', '--aggregated', '1', '--sequences', '1'], {
+      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+    })
+    const start = async (traceId: string, signal: AbortSignal) =>
+      await fetch(`${fleet.url}/v1/completions`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          traceparent: `00-${traceId}-${'b2'.repeat(8)}-01`,
+        },
+        body: JSON.stringify({ prompt: 'hi', max_tokens: 4000, ignore_eos: true, stream: true }),
+        signal,
+      })
+    const clients = ['1', '2', '3', '4', '5', '6'].map((digit) => ({
+      traceId: digit.repeat(32),
+      leaving: new AbortController(),
+    }))
+    const waiting = async (): Promise<boolean> => {
+      const reply = await fetch(`${fleet.url}/debug/requests`)
+      const { requests } = (await reply.json()) as {
+        requests: { phases: { kind: string }[]; end?: unknown }[]
+      }
+      const open = requests.filter(({ end }) => (end ?? null) === null)
+      const queued = open.filter(({ phases }) => phases.at(-1)?.kind === 'prefillQueued')
+      return open.length === clients.length && queued.length > 0
+    }
+    try {
+      const asked = clients.map(
+        async ({ traceId, leaving }) => await start(traceId, leaving.signal).catch(() => null),
+      )
+      await until('a request that waits', waiting)
+      for (const { leaving } of clients) leaving.abort()
+      await Promise.all(asked)
+      await until('the traces', () =>
+        clients.every(({ traceId }) =>
+          receiver.of(traceId).some(({ name }) => name.startsWith('text_completion ')),
+        ),
+      )
+    } finally {
+      await fleet.stop()
+    }
+    const waits = clients
+      .map(({ traceId }) => receiver.of(traceId))
+      .filter((spans) => spans.every(({ name }) => name !== 'route'))
+      .map((spans) => spans.find(({ name }) => name === 'queue'))
+    expect(waits.length).toBeGreaterThan(0)
+    for (const wait of waits) {
+      expect(valueOf(wait, 'baton.incomplete')).toBe(true)
+      expect(Number(wait?.endTimeUnixNano)).toBeGreaterThan(Number(wait?.startTimeUnixNano))
+    }
+  })
+
   it('a worker that dies during a request - one trace, whose next route links to the lost leg', async () => {
     const fleet = await startServer(['--engine', 'sim', '--aggregated', '2'], {
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,

@@ -7,17 +7,11 @@
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { FrontendEvent, FrontendEventOf } from '../../frontend/index.ts'
-import type { RecordedCall } from './recorded-call.ts'
+import type { RecordedCall, Times } from './recorded-call.ts'
 import { decisionAttributes } from './span-attributes.ts'
 import type { Attributes } from './span-attributes.ts'
 
 type Kind = FrontendEvent['kind']
-
-/** On the clock of the events. */
-interface Times {
-  readonly fromMs: number
-  readonly toMs: number
-}
 
 interface PhaseSpan {
   readonly kind: Kind
@@ -28,6 +22,12 @@ interface PhaseSpan {
 }
 
 export const PHASE_SPANS: readonly PhaseSpan[] = [
+  // A leg that ends while it waits, or before its first token, has the span of what it waited for until then.
+  cut('prefillQueued', 'queue'),
+  cut('decodeQueued', 'queue'),
+  cut('routed', 'prefill_queue', (event) => event.phase !== 'decode'),
+  cut('routed', 'decode_queue', (event) => event.phase === 'decode'),
+  cut('prefillStarted', 'prefill'),
   span(
     'tokenised',
     'tokenize',
@@ -129,6 +129,19 @@ export function workerOf(event: FrontendEvent): WorkerId | undefined {
 
 function before(toMs: number, elapsedMs: number): Times {
   return { fromMs: toMs - elapsedMs, toMs }
+}
+
+function cut<Of extends 'prefillQueued' | 'decodeQueued' | 'routed' | 'prefillStarted'>(
+  kind: Of,
+  name: string,
+  isOfLeg: (event: FrontendEventOf<Of>) => boolean = () => true,
+): PhaseSpan {
+  return span(
+    kind,
+    name,
+    (event, call) => (isOfLeg(event) ? call.untilCut(event) : undefined),
+    () => ({ 'baton.incomplete': true }),
+  )
 }
 
 function span<Of extends Kind>(

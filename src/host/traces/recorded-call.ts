@@ -7,6 +7,12 @@ import type { DecisionRecord } from '../../router/index.ts'
 
 const EVENTS_MAX = 512
 
+/** On the clock of the events. */
+export interface Times {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
 type Routed = FrontendEventOf<'routed'>
 
 export class RecordedCall {
@@ -48,6 +54,15 @@ export class RecordedCall {
       ({ kind }, index) => index > at && (kind === 'migrated' || kind === 'ended'),
     )
     return end !== undefined && 'atMs' in end ? end.atMs : timeOf(event)
+  }
+
+  /** From this event to the end of its leg, if the leg ended before anything else happened; else undefined. */
+  untilCut(event: FrontendEvent): Times | undefined {
+    const next = this.#events[this.#events.indexOf(event) + 1]
+    // A request that was forwarded, or whose worker reports no phases, can succeed without further events.
+    const isCut =
+      next?.kind === 'migrated' || (next?.kind === 'ended' && next.outcome !== 'success')
+    return isCut ? { fromMs: timeOf(event), toMs: next.atMs } : undefined
   }
 
   /** The duration of the KV transfer at the start of this leg. */
