@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { modelTextFromHuggingFace } from '../../text/index.ts'
+import { ChatTemplate, modelTextFromHuggingFace } from '../../text/index.ts'
 import { modelAgreementOf, modelTextDigest } from './model-digest.ts'
 import { loadModelText } from './model-files.ts'
 import { storyteller } from '../../../test/frontend/scripted-frontend.ts'
@@ -32,6 +32,15 @@ describe('modelTextDigest - equal if and only if tokenizer and template behave t
   it('of a folder and of the GGUF file beside it - are equal', async () => {
     const gguf = await loadModelText(fileURLToPath(new URL('storyteller-q8_0.gguf', FOLDER)))
     expect(modelTextDigest(gguf)).toEqual(modelTextDigest(storyteller()))
+  })
+
+  it('another template for requests with tools - differs', () => {
+    const of = (toolUse: string) => {
+      const template = new ChatTemplate('{{ messages }}', { toolUse })
+      return modelTextDigest({ ...storyteller(), template }).template
+    }
+    expect(of('a\n')).toBe(of('a'))
+    expect(of('a')).not.toBe(of('b'))
   })
 
   it('one merge less, merges in another order, one name changed, another template - differ', () => {

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
 import { modelFactsText } from '../../request/index.ts'
 import type { EngineConfig, ModelAgreement, ModelTextDigest } from '../../request/index.ts'
-import type { ModelText, Tokenizer } from '../../text/index.ts'
+import type { ChatTemplate, ModelText, Tokenizer } from '../../text/index.ts'
 
 const DIGEST_CHARACTERS = 32
 /** What converters to GGUF write for rows of the model without a token. */
@@ -70,13 +70,20 @@ export function modelTextDigest({
   return {
     vocabulary: vocabularyDigest(tokenizer),
     tokenizer: tokenizerDigest(tokenizer),
-    template: templateDigest(template?.source ?? ''),
+    template: templateDigest(template?.source ?? '', forToolsOf(template)),
   }
 }
 
+/** The source of the template for requests with tools; null: it is the usual one. */
+function forToolsOf(template: ChatTemplate | null): string | null {
+  return template === null || template.forTools === template ? null : template.forTools.source
+}
+
 /** Jinja drops one line feed at the end, and so does a server that reports its template. */
-function templateDigest(source: string): string {
-  return finish(createHash('sha256').update(source.replace(/\n$/, '')))
+function templateDigest(source: string, forTools: string | null = null): string {
+  const sources = forTools === null ? [source] : [source, forTools]
+  const text = sources.map((each) => each.replace(/\n$/, '')).join('\0')
+  return finish(createHash('sha256').update(text))
 }
 
 function vocabularyDigest(tokenizer: Tokenizer): string {

@@ -28,7 +28,7 @@ export function detectOutputFormat(model: ModelText): OutputFormat {
   const hasTags = added.has('<think>') && added.has('</think>')
   return {
     reasoning: detectReasoningParser(source) ?? (hasTags ? 'basic' : null),
-    toolCalls: detectToolCallParser(source),
+    toolCalls: detectToolCallParser(model.template?.forTools.source ?? ''),
   }
 }
 

@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../../base/index.ts'
 import { ChatTemplate } from '../template/chat-template.ts'
-import { ggufNumber } from '../gguf/gguf-metadata.ts'
+import { ggufNumber, ggufText } from '../gguf/gguf-metadata.ts'
 import type { GgufMetadata } from '../gguf/gguf-metadata.ts'
 import { tokenizerFromGguf } from '../tokenize/gguf-tokenizer.ts'
 import { nameOfToken } from '../../base/index.ts'
@@ -41,10 +41,11 @@ export function modelTextFromHuggingFace(files: HuggingFaceFiles): ModelText {
     config: tokenizerConfig,
     ...(eosTokenIds !== null && { eosTokenIds }),
   })
-  const source = files.chatTemplate ?? templateSource(tokenizerConfig['chat_template'])
+  const said = files.chatTemplate ?? tokenizerConfig['chat_template']
+  const [source, toolUse] = [templateSource(said), templateNamed(said, TOOL_USE)]
   return {
     tokenizer,
-    template: source === null ? null : new ChatTemplate(source, tokenNames(tokenizerConfig)),
+    template: templateOf(source, toolUse, tokenNames(tokenizerConfig)),
     contextLength: contextLengthOf(config, tokenizerConfig),
     eosTokenIds: tokenizer.eosTokenIds,
     bosTokenId: tokenizer.bosTokenId,
@@ -55,14 +56,14 @@ export function modelTextFromGguf(metadata: GgufMetadata): ModelText {
   const tokenizer = tokenizerFromGguf(metadata)
   const { bosTokenId, eosTokenIds } = tokenizer
   const eosTokenId = ggufNumber(metadata.values, 'tokenizer.ggml.eos_token_id')
-  const template = metadata.chatTemplate
+  const toolUse = ggufText(metadata.values, `tokenizer.chat_template.${TOOL_USE}`)
   const names = {
     ...(bosTokenId !== null && { bosToken: tokenizer.tokenName(bosTokenId) }),
     ...(eosTokenId !== null && { eosToken: tokenizer.tokenName(eosTokenId) }),
   }
   return {
     tokenizer,
-    template: template === null ? null : new ChatTemplate(template, names),
+    template: templateOf(metadata.chatTemplate, toolUse, names),
     contextLength: metadata.contextLength,
     eosTokenIds,
     bosTokenId,
@@ -77,16 +78,38 @@ function idsOf(value: unknown): readonly number[] | null {
   return numbers.length === 0 ? null : numbers
 }
 
+/** The name of a template that a model has for requests with tools beside the usual one (Command R, Hermes). */
+const TOOL_USE = 'tool_use'
+
+interface TokenNames {
+  readonly bosToken?: string
+  readonly eosToken?: string
+}
+
+function templateOf(
+  source: string | null,
+  toolUse: string | null,
+  names: TokenNames,
+): ChatTemplate | null {
+  if (source === null) return null
+  return new ChatTemplate(source, { ...names, ...(toolUse !== null && { toolUse }) })
+}
+
 /** One template, or a list of named ones of which `default` is used. */
 function templateSource(value: unknown): string | null {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return null
-  const named = (value as unknown[]).filter(isRecord)
-  const chosen = named.find((entry) => entry['name'] === 'default') ?? named[0]
-  return typeof chosen?.['template'] === 'string' ? chosen['template'] : null
+  const first = (value as unknown[]).find(isRecord)?.['template']
+  return templateNamed(value, 'default') ?? (typeof first === 'string' ? first : null)
 }
 
-function tokenNames(config: JsonRecord): { bosToken?: string; eosToken?: string } {
+function templateNamed(value: unknown, name: string): string | null {
+  if (!Array.isArray(value)) return null
+  const named = (value as unknown[]).filter(isRecord).find((entry) => entry['name'] === name)
+  return typeof named?.['template'] === 'string' ? named['template'] : null
+}
+
+function tokenNames(config: JsonRecord): TokenNames {
   const bosToken = nameOfToken(config['bos_token'])
   const eosToken = nameOfToken(config['eos_token'])
   return { ...(bosToken !== null && { bosToken }), ...(eosToken !== null && { eosToken }) }

@@ -14,10 +14,14 @@ import { interpreter } from './python-rules.ts'
 interface ChatTemplateOptions {
   readonly bosToken?: string
   readonly eosToken?: string
+  /** The model's template for requests with tools (`tool_use`), if it has one of its own for them. */
+  readonly toolUse?: string
 }
 
 export class ChatTemplate {
   readonly source: string
+  /** The template for requests with tools: usually this one. */
+  readonly forTools: ChatTemplate
   readonly #interpret: (variables: object) => string
   readonly #compiled: CompiledTemplate
   readonly #constants: Readonly<Record<string, unknown>>
@@ -26,6 +30,8 @@ export class ChatTemplate {
   /** Throws `model.load_failed` if the template cannot be parsed. */
   constructor(source: string, options: ChatTemplateOptions = {}) {
     this.source = source
+    const { toolUse, ...own } = options
+    this.forTools = toolUse === undefined ? this : new ChatTemplate(toolUse, own)
     this.#constants = { bos_token: options.bosToken ?? '', eos_token: options.eosToken ?? '' }
     this.#form = suggestedForm(source)
     try {

@@ -67,7 +67,8 @@ export function* renderChatInSteps(
     marker === null
       ? input
       : { ...input, messages: withMarker(input.messages, marker), addGenerationPrompt: false }
-  const marked = yield* renderWhole({ template, tokenizer, pace }, shown, (plain) =>
+  const own = input.tools === undefined ? template : template.forTools
+  const marked = yield* renderWhole({ template: own, tokenizer, pace }, shown, (plain) =>
     refuse(upToMarker(plain)),
   )
   const rendered = upToMarker(marked.text)
