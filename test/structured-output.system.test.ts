@@ -315,6 +315,10 @@ describe('structured output of the bundled model', () => {
       const { content } = await both({ guided_regex: pattern, ...sampling, max_tokens: 400 })
       expect(content).toMatch(new RegExp(pattern))
     }
+    for (const nullable of ['^(a|b|)*c$', '^(?:a?b*)+$', '^(?:x*)*y$']) {
+      const { content } = await both({ guided_regex: nullable, max_tokens: 400 })
+      expect(content).toMatch(new RegExp(nullable))
+    }
     const { message, param } = await refused({ guided_regex: '(a)\\1' })
     expect([message, param]).toEqual([expect.stringContaining('back-reference'), 'guided_regex'])
   })

@@ -30,7 +30,7 @@ export class GbnfLanguage {
       this.#rules.set(name, this.#choice(false))
       this.#skip(true)
     }
-    for (const node of this.#rules.values()) this.#checkNames(node)
+    for (const node of this.#rules.values()) this.#check(node)
     if (!this.#rules.has('root')) throw new Error('no root')
   }
 
@@ -124,11 +124,34 @@ export class GbnfLanguage {
     return node
   }
 
-  #checkNames(node: Node): void {
+  #check(node: Node): void {
     if (node.kind === 'rule') this.#rule(node.name)
-    else if (node.kind === 'sequence') node.parts.forEach((part) => this.#checkNames(part))
-    else if (node.kind === 'choice') node.options.forEach((option) => this.#checkNames(option))
-    else if (node.kind === 'repeat') this.#checkNames(node.part)
+    else if (node.kind === 'sequence') node.parts.forEach((part) => this.#check(part))
+    else if (node.kind === 'choice') node.options.forEach((option) => this.#check(option))
+    else if (node.kind === 'repeat') {
+      this.#check(node.part)
+      // llama.cpp writes it as a rule that begins with the part and then itself, and refuses left recursion.
+      if (node.most === Infinity && this.#mayBeEmpty(node.part))
+        throw new Error('what is repeated without a limit may be empty')
+    }
+  }
+
+  #mayBeEmpty(node: Node, open: ReadonlySet<string> = new Set()): boolean {
+    switch (node.kind) {
+      case 'class':
+        return false
+      case 'rule':
+        return (
+          !open.has(node.name) &&
+          this.#mayBeEmpty(this.#rule(node.name), new Set([...open, node.name]))
+        )
+      case 'sequence':
+        return node.parts.every((part) => this.#mayBeEmpty(part, open))
+      case 'choice':
+        return node.options.some((option) => this.#mayBeEmpty(option, open))
+      case 'repeat':
+        return node.least === 0 || this.#mayBeEmpty(node.part, open)
+    }
   }
 
   readonly #heights = new Map<Node, number>()

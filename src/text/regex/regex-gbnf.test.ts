@@ -27,6 +27,13 @@ const PATTERNS = [
   '^(a$|^b$)',
   '^a|b$',
   '',
+  '(a|b|)*c',
+  '(?:a?b*)+',
+  '(?:x*)*y',
+  '(?:a?){2,}z',
+  '()*a',
+  '(?:(?:a|)+b?|c{0}|d*?)*?',
+  '(?:(?:a?b?){3}c?)*x',
 ]
 
 function language(pattern: string): GbnfLanguage {

@@ -3,6 +3,8 @@ import { charSet, charsOf, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
 import { invalid } from '../gbnf/grammar-refusal.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
+import { regexLength } from './regex-length.ts'
+import { repeatedParts } from './regex-star.ts'
 import type { Regex } from './regex-syntax.ts'
 
 export type Writing = 'plain' | 'in JSON'
@@ -29,8 +31,11 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
     case 'choice':
       return `( ${regex.options.map((option) => regexGbnf(option, writing)).join(' | ')} )`
     case 'repeat': {
-      const { least, most } = regex
+      const { most } = regex
       if (most === 0) return '""'
+      if (most === undefined && regexLength(regex.part).least === 0)
+        return starGbnf(repeatedParts(regex.part), writing)
+      const { least } = regex
       const bounds = least === most ? `${least}` : `${least},${most ?? ''}`
       const part = regexGbnf(regex.part, writing)
       const isOne = regex.part.kind !== 'repeat' && /^[([]/.test(part)
@@ -41,6 +46,13 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
     case 'look':
       return '""'
   }
+}
+
+/** Any number of the parts, in any order. */
+function starGbnf(parts: readonly Regex[], writing: Writing): string {
+  if (parts.length === 0) return '""'
+  const options = parts.map((part) => regexGbnf(part, writing))
+  return `( ${options.join(' | ')} ){0,}`
 }
 
 function sequenceGbnf(parts: readonly Regex[], writing: Writing): string {
