@@ -319,6 +319,8 @@ describe('structured output of the bundled model', () => {
       const { content } = await both({ guided_regex: nullable, max_tokens: 400 })
       expect(content).toMatch(new RegExp(nullable))
     }
+    const { content: many } = await both({ guided_regex: '(a?){1000}b', max_tokens: 100 })
+    expect(many).toMatch(/^a*b?$/)
     const { message, param } = await refused({ guided_regex: '(a)\\1' })
     expect([message, param]).toEqual([expect.stringContaining('back-reference'), 'guided_regex'])
   })

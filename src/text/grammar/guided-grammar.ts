@@ -1,6 +1,7 @@
 /** Builds the grammar (GBNF) for a request with structured output. */
 import { BatonError } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
+import { checkEmptyRepeats } from '../gbnf/empty-repeats.ts'
 import { checkChoices, checkGbnf } from '../gbnf/gbnf-limits.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
 import { invalid } from '../gbnf/grammar-refusal.ts'
@@ -20,6 +21,7 @@ export function guidedGrammar(guided: GuidedDecoding, relaxed = new Set<string>(
   try {
     const gbnf = grammarOf(guided, relaxed)
     if (guided.kind !== 'json-schema') checkGbnf(gbnf)
+    if (guided.kind === 'grammar') checkEmptyRepeats(gbnf)
     return gbnf
   } catch (thrown) {
     if (!(thrown instanceof BatonError) || guided.field === undefined) throw thrown

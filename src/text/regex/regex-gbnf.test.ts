@@ -34,6 +34,10 @@ const PATTERNS = [
   '()*a',
   '(?:(?:a|)+b?|c{0}|d*?)*?',
   '(?:(?:a?b?){3}c?)*x',
+  '(?:a?){3}b',
+  '(?:a?b{0,2}(?:c|)){1,2}',
+  '(?:(?:a{0,2}){2}|b?){2}x',
+  '(?:a*){2}b',
 ]
 
 function language(pattern: string): GbnfLanguage {

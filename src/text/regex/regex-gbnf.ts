@@ -3,8 +3,7 @@ import { charSet, charsOf, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
 import { invalid } from '../gbnf/grammar-refusal.ts'
 import { gbnfText } from '../gbnf/gbnf-literal.ts'
-import { regexLength } from './regex-length.ts'
-import { repeatedParts } from './regex-star.ts'
+import { canBeEmpty, choiceOf, repeatedParts, withoutEmpty } from './regex-star.ts'
 import type { Regex } from './regex-syntax.ts'
 
 export type Writing = 'plain' | 'in JSON'
@@ -31,11 +30,9 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
     case 'choice':
       return `( ${regex.options.map((option) => regexGbnf(option, writing)).join(' | ')} )`
     case 'repeat': {
-      const { most } = regex
+      const { least, most } = regex
       if (most === 0) return '""'
-      if (most === undefined && regexLength(regex.part).least === 0)
-        return starGbnf(repeatedParts(regex.part), writing)
-      const { least } = regex
+      if (canBeEmpty(regex.part)) return emptyRepeatGbnf(regex.part, most, writing)
       const bounds = least === most ? `${least}` : `${least},${most ?? ''}`
       const part = regexGbnf(regex.part, writing)
       const isOne = regex.part.kind !== 'repeat' && /^[([]/.test(part)
@@ -48,11 +45,11 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
   }
 }
 
-/** Any number of the parts, in any order. */
-function starGbnf(parts: readonly Regex[], writing: Writing): string {
-  if (parts.length === 0) return '""'
-  const options = parts.map((part) => regexGbnf(part, writing))
-  return `( ${options.join(' | ')} ){0,}`
+/** At most so many repetitions of what can be empty. */
+function emptyRepeatGbnf(part: Regex, most: number | undefined, writing: Writing): string {
+  const full = most === undefined ? choiceOf(repeatedParts(part)) : withoutEmpty(part)
+  if (full === null) return '""'
+  return regexGbnf({ kind: 'repeat', part: full, least: 0, most }, writing)
 }
 
 function sequenceGbnf(parts: readonly Regex[], writing: Writing): string {
