@@ -29,10 +29,10 @@ describe('DeferredRemovals', () => {
         if (draw(4000) === 0) {
           // A pass has made the removals that it has taken; the others stay.
           const waiting = deferred.of(holder)
+          const left = waiting?.words.slice(2 * waiting.taken, 2 * waiting.count) ?? []
           blocks = draw(2) * 100_000
           deferred.done(holder, 0)
           blocks = 100_000
-          const left = waiting?.words.subarray(2 * waiting.taken, 2 * waiting.count) ?? []
           own.clear()
           for (let at = 0; at < left.length; at += 2) own.add(blockOf.get(left[at] ?? 0) ?? -1)
         }
@@ -88,5 +88,27 @@ describe('DeferredRemovals', () => {
     // 1,000 searches would have been 9 million hashes.
     expect(own.stale).toBe(0)
     expect(own.wasted).toBeLessThan(50_000)
+  })
+
+  it('a holder whose list is one of the last - keeps its removals, and not the memory of the others', () => {
+    const deferred = new DeferredRemovals({ entriesOf: () => 100_000 })
+    const holders = Array.from({ length: 40 }, (_, holder) => holder)
+    for (const holder of holders) {
+      const own = deferred.begin(holder)
+      for (let block = 0; block < BLOCKS; block++)
+        deferred.add(holder, own, low(block + holder), high(block + holder))
+    }
+    const kept = holders.at(-1) as number
+    const memory = deferred.of(kept)?.words.buffer
+    for (const holder of holders) if (holder !== kept) deferred.delete(holder)
+    // Not `not.toBe`, which would print them.
+    expect(deferred.of(kept)?.words.buffer === memory).toBe(false)
+    const isIn = (block: number): boolean => deferred.has(kept, low(block), high(block))
+    expect([kept - 1, kept, kept + BLOCKS - 1, kept + BLOCKS].map(isIn)).toEqual([
+      false,
+      true,
+      true,
+      false,
+    ])
   })
 })

@@ -66,7 +66,7 @@ export class DeferredRemovals {
   readonly #blocks: BlockCounts
   /** By holder. */
   readonly #own: (Deferred | undefined)[] = []
-  /** Of the lists, which are short-lived. */
+  /** Of the lists. Most are short-lived, but a holder that removes nothing more keeps its own. */
   readonly #lists = new SlabMemory()
   #known = 0
   /** Memory of the lists and filters of all holders. */
@@ -248,6 +248,7 @@ export class DeferredRemovals {
     if (own === undefined) return
     this.#own[holder] = undefined
     this.#lists.give(own.words)
+    this.#moveOut()
     this.#known -= 1
     this.#ownBytes -= bytesOf(own)
     this.count -= own.count
@@ -257,6 +258,14 @@ export class DeferredRemovals {
     this.#filter = new SmallFilter(0)
     this.#nextFilter = null
     this.#checked = 0
+  }
+
+  #moveOut(): void {
+    const buffer = this.#lists.toEmpty()
+    if (buffer === null) return
+    for (const own of this.#own) {
+      if (own?.words.buffer === buffer) own.words = this.#lists.move(own.words)
+    }
   }
 
   /** Whether the holder has lost a block (signed halves) that the runs may say it has. */
