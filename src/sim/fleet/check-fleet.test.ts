@@ -42,6 +42,10 @@ describe('runFleet - values of a program that cannot be run', () => {
       'trace[1].waitsFor[0].request: expected the index of an earlier request, got 9',
       second({ waitsFor: [{ request: 9, on: 'ended', delayMs: 0 }] }),
     ],
+    [
+      'trace[1].waitsFor[0].on: expected one of sent, ended, got done',
+      second({ waitsFor: [{ request: 0, on: 'done' as 'ended', delayMs: 0 }] }),
+    ],
     ['workers[1].count: expected a whole number ≥ 0, got 1.5', group({ count: 1.5 })],
     ['workers[1].count: expected a whole number ≥ 0, got -1', group({ count: -1 })],
     ['workers[1].mode: expected one of agg, prefill, decode, got both', group({ mode: 'both' })],
@@ -49,6 +53,9 @@ describe('runFleet - values of a program that cannot be run', () => {
     ['frontends: expected a whole number ≥ 1, got 0', { frontends: 0 }],
     ['migrationLimit: expected a whole number ≥ 0, got -1', { migrationLimit: -1 }],
     ['leaving: expected a share from 0 to 1, got 2', { leaving: 2 }],
+    ['contextLength: expected a whole number ≥ 1, got NaN', { contextLength: NaN }],
+    ['peerDelayMs: expected a number ≥ 0, got NaN', { peerDelayMs: NaN }],
+    ['sampleMs: expected a number ≥ 0, got -1', { sampleMs: -1 }],
     [
       'overhead.requestMs: expected a number ≥ 0, got -5',
       { overhead: { requestMs: -5, msPerToken: 0 } },
@@ -62,5 +69,10 @@ describe('runFleet - values of a program that cannot be run', () => {
     expect(await refusalOf({ trace: [] })).toBe('accepted')
     expect(await refusalOf(group({ count: 0 }))).toBe('accepted')
     expect(await refusalOf(second({ after: 0, delayMs: 5 }))).toBe('accepted')
+    expect(await refusalOf({ peerDelayMs: null, sampleMs: 0, contextLength: 4096 })).toBe(
+      'accepted',
+    )
+    const waitsFor = [{ request: 0, on: 'sent', delayMs: 0 }] as const
+    expect(await refusalOf(second({ waitsFor }))).toBe('accepted')
   })
 })

@@ -8,24 +8,29 @@ import { TRACE_BLOCK_TOKENS } from '../trace/trace-request.ts'
 import type { TraceRequest } from '../trace/trace-request.ts'
 
 const MODES: readonly unknown[] = ['agg', 'prefill', 'decode']
+const WAITED_FOR: readonly unknown[] = ['sent', 'ended']
 
 /** Throws `config.invalid` with the place of the value. */
 export function checkFleet(config: FleetConfig): void {
   for (const [i, group] of config.workers.entries()) checkGroup(group, `workers[${i}]`)
   for (const [i, request] of config.trace.entries()) checkRequest(request, i)
   const { concurrency, frontends, migrationLimit, leaving, overhead } = config
+  const { contextLength, peerDelayMs, sampleMs } = config
   if (concurrency !== undefined) whole(concurrency, 1, 'concurrency')
   if (frontends !== undefined) whole(frontends, 1, 'frontends')
   if (migrationLimit !== undefined) whole(migrationLimit, 0, 'migrationLimit')
   if (leaving !== undefined && !(leaving >= 0 && leaving <= 1))
     refuse('leaving', 'a share from 0 to 1', leaving)
+  if (contextLength !== undefined) whole(contextLength, 1, 'contextLength')
+  if (peerDelayMs !== undefined && peerDelayMs !== null) time(peerDelayMs, 'peerDelayMs')
+  if (sampleMs !== undefined) time(sampleMs, 'sampleMs')
   if (overhead === undefined) return
   time(overhead.requestMs, 'overhead.requestMs')
   time(overhead.msPerToken, 'overhead.msPerToken')
 }
 
 function checkGroup({ mode, count, startupMs }: FleetGroup, place: string): void {
-  if (!MODES.includes(mode)) refuse(`${place}.mode`, `one of ${MODES.join(', ')}`, mode)
+  oneOf(MODES, mode, `${place}.mode`)
   whole(count, 0, `${place}.count`)
   if (startupMs !== undefined) time(startupMs, `${place}.startupMs`)
 }
@@ -45,6 +50,7 @@ function checkRequest(request: TraceRequest, index: number): void {
   time(delayMs, place('delayMs'))
   for (const [i, each] of waitsFor.entries()) {
     earlier(each.request, index, place(`waitsFor[${i}].request`))
+    oneOf(WAITED_FOR, each.on, place(`waitsFor[${i}].on`))
     time(each.delayMs, place(`waitsFor[${i}].delayMs`))
   }
 }
@@ -55,6 +61,10 @@ type Place = string | (() => string)
 function earlier(request: number, index: number, place: Place): void {
   if (!Number.isSafeInteger(request) || request < 0 || request >= index)
     refuse(place, 'the index of an earlier request', request)
+}
+
+function oneOf(values: readonly unknown[], value: unknown, place: Place): void {
+  if (!values.includes(value)) refuse(place, `one of ${values.join(', ')}`, value)
 }
 
 function whole(value: number, least: number, place: Place): void {
