@@ -466,6 +466,25 @@ describe.skipIf(NATS_VERSION === null)(
   },
 )
 
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - messages to other frontends', () => {
+  it('a message to other frontends that is too large - is reported once, and not by workers of the same process', async () => {
+    const { url } = await startServer('max_payload: 8192')
+    const discovery = discoveryAt(url)
+    const record = new DiscoveryRecord()
+    await discovery.watch(record)
+    const failures: string[] = []
+    await discovery.register(sampleCard(1), {
+      renewalFailed: ({ message }) => failures.push(message),
+    })
+    for (let i = 0; i < 3; i++) discovery.peers().tell('news', 'x'.repeat(10_000))
+    const told = record.told.filter((line) => line.startsWith('refused'))
+    expect(told).toEqual([
+      'refused messages to other frontends above max_payload (8192) are not sent',
+    ])
+    expect(failures).toEqual([])
+  })
+})
+
 describe.skipIf(NATS_VERSION === null)('NatsDiscovery - logins that are refused', () => {
   it('a login that is refused for a while - the reason is reported, and both sides return when it is accepted', async () => {
     const monitor = await freePort()

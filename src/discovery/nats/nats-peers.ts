@@ -25,7 +25,7 @@ export class NatsPeers implements PeerChannel {
     // The client library would throw, into the request that the message is about.
     if (bytes.length <= bytesMax) connection.publish(this.#subject(topic), bytes)
     else
-      this.#session.refuse(
+      this.#session.notTold(
         `messages to other frontends above max_payload (${bytesMax}) are not sent`,
       )
   }

@@ -26,8 +26,10 @@ interface NatsUser {
   up(): void
   /** Called once per reason in a row, until `up`. */
   away(why: string): void
-  /** The server refuses a subject to this login, or a message of this size; everything else works. */
+  /** The server refuses a subject to this login; everything else works. */
   refused?(why: string): void
+  /** A message to other frontends was not sent; cards are not concerned. */
+  notTold?(why: string): void
 }
 
 interface NatsSessionOptions {
@@ -146,9 +148,9 @@ export class NatsSession {
     await this.connection.request(subject, asked, { timeout: REQUEST_MS })
   }
 
-  /** Tells the users that something was not sent, which has no other consequence. */
-  refuse(why: string): void {
-    for (const user of this.#users.keys()) user.refused?.(why)
+  /** Reports that a message to other frontends was not sent. */
+  notTold(why: string): void {
+    for (const user of this.#users.keys()) user.notTold?.(why)
   }
 
   /** Resolves when it is known whether the bucket is still the same; otherwise it is made, and the users are told. */
@@ -240,7 +242,10 @@ export class NatsSession {
   }
 
   #refused({ name, message }: Error): void {
-    if (name === 'PermissionViolationError') return this.refuse(message)
+    if (name === 'PermissionViolationError') {
+      for (const user of this.#users.keys()) user.refused?.(message)
+      return
+    }
     const isLogin = LOGIN_ERRORS.has(name)
     // Other faults that the server names while it is connected either have no consequence, or it disconnects.
     if (!isLogin && this.#isConnected) return

@@ -88,6 +88,7 @@ export class NatsWatch implements DiscoveryWatch {
       up: () => this.#onUp(),
       away: (why) => this.#onAway(why),
       refused: (why) => this.#onRefused(why),
+      notTold: (why) => this.#onRefused(why),
     })
     // A refusal arrives before the answer.
     await session.answers()
