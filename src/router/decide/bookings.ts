@@ -112,6 +112,14 @@ export class Bookings {
     capacity.grew()
   }
 
+  /** A request that another frontend sent to this rank has its first token. */
+  peerAnswered(slot: number, tokens: number, elapsedMs: number): void {
+    const { clock, capacity } = this.#parts
+    if (!this.#openLimits.peerAnswered(slot, tokens, elapsedMs, clock.nowMs())) return
+    capacity.judge.judge(slot)
+    capacity.changed()
+  }
+
   /** The decode leg of a prefill asks for its place now: the prefill needs none any more. Idempotent. */
   followed(booking: Booking): void {
     const { clock, capacity } = this.#parts

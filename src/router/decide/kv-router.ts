@@ -97,6 +97,7 @@ export class KvRouter implements FleetObserver {
       ...load,
       clock,
       onChanged: (slot) => this.#rows.write(slot),
+      onAnswered: (...answer) => this.#bookings.peerAnswered(...answer),
       onMeasured: (slot, told) => this.#forecast.learn(slot, told, clock.nowMs()),
       tell: (config.cost === 'time' && options.onPrompt) || null,
     })

@@ -22,10 +22,11 @@ export class OpenLimits {
     const { slot, isWhole } = booking
     if (this.#queue === null || this.#table.maxSequences[slot] !== 0) return
     const limit = (this.#limits[slot] ??= new OpenLimit(this.#queue))
-    const { activeRequests, peerRequests } = this.#table
+    const { activeRequests, peerRequests, peerPromptTokens } = this.#table
     const peers = peerRequests[slot] as number
     const others = (activeRequests[slot] as number) - 1 + peers
-    booking.open = limit.sent(tokens, isWhole, others, peers, nowMs)
+    const arePeersOpen = (peerPromptTokens[slot] as number) > 0
+    booking.open = limit.sent(tokens, isWhole, { others, peers, arePeersOpen }, nowMs)
     this.#write(slot, limit)
   }
 
@@ -36,6 +37,17 @@ export class OpenLimits {
     if (open === null || limit === undefined) return false
     booking.open = null
     limit.answered(open, nowMs)
+    this.#write(slot, limit)
+    return true
+  }
+
+  /** A request of another router has its first token. Returns whether the rank may take fewer than before. */
+  peerAnswered(slot: number, tokens: number, elapsedMs: number, nowMs: number): boolean {
+    const limit = this.#limits[slot]
+    if (limit === undefined) return false
+    const { max } = limit
+    limit.peerAnswered(tokens, elapsedMs, nowMs)
+    if (limit.max === max) return false
     this.#write(slot, limit)
     return true
   }

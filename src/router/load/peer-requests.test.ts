@@ -138,7 +138,7 @@ describe('PeerRequests', () => {
     table.join(card(1, 'agg'))
     backlog.stepEndMs[0] = 7
     const ignore = (): void => undefined
-    const tells = { onChanged: ignore, onMeasured: ignore, tell: null }
+    const tells = { onChanged: ignore, onAnswered: ignore, onMeasured: ignore, tell: null }
     const peers = new PeerRequests({ table, rates, backlog, clock, ...tells })
     expect(backlog.phaseMs(0)).toBe(7)
     peers.learn(prompt(1, { kind: 'ended' }))

@@ -60,6 +60,8 @@ interface PeerRequestsOptions {
   readonly onChanged: (slot: number) => void
   /** Called for times that another frontend has measured. */
   readonly onMeasured: (slot: number, told: ToldPrompt) => void
+  /** Called when a prompt of another frontend has its first token, so long after it was announced. */
+  readonly onAnswered: (slot: number, uncachedTokens: number, elapsedMs: number) => void
   /** Sends a message to the other frontends; null: no messages are sent. */
   readonly tell: ((prompt: ToldPrompt) => void) | null
 }
@@ -164,9 +166,7 @@ export class PeerRequests {
   /** Its prompt is computed here, or (in a decode pool) was computed elsewhere. */
   #runs(slot: number, told: ToldPrompt, nowMs: number): void {
     const { promptTokens, uncachedTokens } = told
-    const prompt = this.#promptLike(slot, told)
-    if (prompt !== null) this.#endPrompt(prompt, nowMs)
-    this.#dropGone()
+    this.#promptGone(slot, told, nowMs)
     const list = (this.#running[slot] ??= [])
     if (list.length === RUNNING_MAX) this.#endRunning(slot, list, 0, nowMs)
     const { backlog } = this.#options
@@ -183,8 +183,18 @@ export class PeerRequests {
       (each) => each.promptTokens === promptTokens && each.uncachedTokens === uncachedTokens,
     )
     if (at !== -1) return this.#endRunning(slot, list, at, nowMs)
+    this.#promptGone(slot, told, nowMs)
+  }
+
+  /** It runs, or ended. */
+  #promptGone(slot: number, told: ToldPrompt, nowMs: number): void {
     const prompt = this.#promptLike(slot, told)
-    if (prompt !== null) this.#endPrompt(prompt, nowMs)
+    if (prompt !== null) {
+      this.#endPrompt(prompt, nowMs)
+      const isAnswered = told.kind === 'running' || told.first !== undefined
+      const { uncachedTokens, heardMs } = prompt
+      if (isAnswered) this.#options.onAnswered(slot, uncachedTokens, nowMs - heardMs)
+    }
     this.#dropGone()
   }
 

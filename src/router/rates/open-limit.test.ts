@@ -6,6 +6,9 @@ import type { OpenRequest } from './open-limit.ts'
 
 const QUEUE = 4
 
+/** No other router sends to the rank. */
+const alone = (others: number) => ({ others, peers: 0, arePeersOpen: false })
+
 /** A request inside a rank: when it is computed, and what the router books about it. */
 interface Inside {
   readonly open: OpenRequest
@@ -97,7 +100,7 @@ function run(options: LoadOptions) {
     while (held.length > 0 && limit.open < limit.max) {
       const { work, size } = held.shift()!
       const { nowMs } = events
-      const open = limit.sent(size, isWhole, limit.open, 0, nowMs)
+      const open = limit.sent(size, isWhole, alone(limit.open), nowMs)
       const onAnswer = (): void => {
         limit.answered(open, events.nowMs)
         answers.push({ atMs: events.nowMs, insideMs: events.nowMs - nowMs })
@@ -331,14 +334,14 @@ describe('prompts that are computed one after the other', () => {
       [100, 10],
       [30_000, 3000],
     ] as const) {
-      const open = limit.sent(tokens, false, limit.open, 0, events.nowMs)
+      const open = limit.sent(tokens, false, alone(limit.open), events.nowMs)
       events.nowMs += ms
       limit.answered(open, events.nowMs)
       events.nowMs += 10_000
     }
     const opens = [30_000, ...Array.from({ length: 100 }, () => 100)].map((tokens) => {
       events.nowMs += 20
-      return limit.sent(tokens, false, limit.open, 0, events.nowMs)
+      return limit.sent(tokens, false, alone(limit.open), events.nowMs)
     })
     events.nowMs += 1000
     for (const open of opens) {

@@ -13,6 +13,10 @@
  * being computed, and at least as many may be open. And a limit with which all answers are late shrinks: in a queue the waits
  * fall with it, and if they do not, the time is learned anew (`UnloadedTime.learnFromLevels`).
  *
+ * Other routers fill the same queue. Their answers count as late or in time like own ones: a router that has few requests
+ * there gets no answer of its own while those before them wait. And a request that was sent while theirs were open was not
+ * alone.
+ *
  * Counted by answers and not by running requests, so that it also holds for engines without a batch limit whose prompts
  * queue, for prefill workers, and for answers whose first token is not visible (they are open until their end).
  */
@@ -49,6 +53,16 @@ const NEEDED_MIN = 2
 const FORGET_MS = 30_000
 const COMPACT_ABOVE = 32
 
+/** What is at the rank when a request is sent there. */
+export interface Beside {
+  /** Other requests, also those that have a first token, and those of other routers. */
+  readonly others: number
+  /** Those of other routers. */
+  readonly peers: number
+  /** Some of those have no first token. */
+  readonly arePeersOpen: boolean
+}
+
 export interface OpenRequest {
   readonly tokens: number
   /** Its first token is not visible: the answer arrives as a whole. */
@@ -58,6 +72,8 @@ export interface OpenRequest {
   readonly before: number
   /** It was the only one there. */
   readonly isSure: boolean
+  /** Requests of other routers there had no first token. */
+  readonly arePeersOpen: boolean
   /** Requests of other routers there. */
   readonly peers: number
   /** The limit when it was sent. */
@@ -84,7 +100,7 @@ export class OpenLimit {
   readonly #sentShown: Sent = { requests: [], next: 0 }
   readonly #sentWhole: Sent = { requests: [], next: 0 }
   #late = 0
-  /** Late answers among the last ones, faded. */
+  /** Late answers among the last ones, also those to other routers, faded. */
   #lateAnswers = 0
   /** Open requests that one answer has overtaken, at most: they are known to be computed at once. */
   #overtaken = 0
@@ -111,18 +127,12 @@ export class OpenLimit {
     return this.max === Infinity ? 0 : Math.max(this.open - this.#computed, 0)
   }
 
-  /** `others`: other requests there, also those that have a first token, and those of other routers. */
-  sent(
-    tokens: number,
-    isWhole: boolean,
-    others: number,
-    peers: number,
-    nowMs: number,
-  ): OpenRequest {
+  sent(tokens: number, isWhole: boolean, beside: Beside, nowMs: number): OpenRequest {
     const { max, open: before } = this
+    const { others, peers, arePeersOpen } = beside
     const isSure = others === 0
     const sentMs = nowMs
-    const known = { tokens, isWhole, sentMs, before, isSure, peers, max }
+    const known = { tokens, isWhole, sentMs, before, isSure, peers, arePeersOpen, max }
     const request = { ...known, isOpen: true, isLate: false }
     this.#timeOf(request).met(tokens, nowMs)
     ;(isWhole ? this.#sentWhole : this.#sentShown).requests.push(request)
@@ -153,7 +163,7 @@ export class OpenLimit {
     this.#computed = this.#computed * kept + time.aloneMs(tokens) / spanMs
     this.#countedMs = nowMs
     this.#overtaken = Math.max(OVERTAKEN_FADE * this.#overtaken, this.#overtakenBy(request))
-    this.#lateAnswers = LATE_ANSWERS_FADE * this.#lateAnswers + (elapsedMs > dueMs ? 1 : 0)
+    this.#countAnswer(elapsedMs > dueMs)
     this.#judge(nowMs)
     if (elapsedMs <= dueMs) this.#grow()
     else if (this.#lateAnswers > ALL_LATE) this.max *= SHRINK
@@ -161,6 +171,13 @@ export class OpenLimit {
     this.#forget(nowMs)
     this.#close(request)
     return true
+  }
+
+  /** A request of another router, whose first token is visible, has it after `elapsedMs`. */
+  peerAnswered(tokens: number, elapsedMs: number, nowMs: number): void {
+    if (!this.#shown.isKnown) return
+    this.#countAnswer(elapsedMs > this.#shown.dueMs(tokens))
+    this.#judge(nowMs)
   }
 
   /** It ended in another way. Idempotent. */
@@ -174,10 +191,14 @@ export class OpenLimit {
     return isWhole ? this.#whole : this.#shown
   }
 
+  #countAnswer(isLate: boolean): void {
+    this.#lateAnswers = LATE_ANSWERS_FADE * this.#lateAnswers + (isLate ? 1 : 0)
+  }
+
   #learn(time: UnloadedTime, request: OpenRequest, elapsedMs: number): void {
-    const { tokens, before, isSure, peers, max } = request
+    const { tokens, before, isSure, peers, arePeersOpen, max } = request
     // With a limit, the places may be taken by requests that have their first token.
-    const isAlone = before === 0 && (isSure || max === Infinity)
+    const isAlone = before === 0 && (isSure || (max === Infinity && !arePeersOpen))
     if (isAlone || time.isSlowFor(tokens, elapsedMs)) time.learn(tokens, elapsedMs, isSure)
     else if (before < LEAST && max < LEAST + 1) this.#learned(time.learnBehind(tokens, elapsedMs))
     else if (peers === 0 && before < max && max < Infinity)

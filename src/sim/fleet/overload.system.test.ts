@@ -255,6 +255,50 @@ describe('four frontends that learn the batch size', () => {
   }, 240_000)
 })
 
+describe('frontends that learn the batch size when the overload begins', () => {
+  // All answers take 0.41 s, so all places become free at once, and between these moments no answer shows the queue.
+  const [outputTokens, stepMs] = [20, 20]
+  const timing = { kind: 'linear', prefill: [0.5, 0, 0], decode: [stepMs, 0, 0] } as const
+  const capacity = (2 * SEQUENCES) / (((outputTokens + 0.5) * stepMs) / 1000)
+
+  // A frontend with few requests on a worker has no late answer of its own for as long as those of the other one wait.
+  it.each([1, 2])(
+    'ten times the capacity, %i frontends - none fills the workers for long',
+    async (frontends) => {
+      const [recoveries, longest]: [number[], number[]] = [[], []]
+      for (let seed = 1; seed <= 24; seed++) {
+        const poissonOf = (rate: number, seconds: number, fromSeconds: number, first: number) =>
+          poisson({ rate, seconds, seed, outputTokens, inputTokens: 14, fromSeconds, first }).map(
+            (request) => ({ ...request, outputTokens }),
+          )
+        const load = poissonOf(10 * capacity, LOAD_SECONDS, 0, 0)
+        const after = poissonOf(capacity / 2, CALM_SECONDS, LOAD_SECONDS, load.length)
+        const { log } = await recordFleet({
+          workers: [{ ...hidden('agg'), engine: { maxSequences: SEQUENCES, timing } }],
+          trace: [...load, ...after],
+          frontends,
+          seed,
+          network: { delayMs: 0.3 },
+          settle: () => new Promise((resolve) => setImmediate(resolve)),
+        })
+        const rows = [...log.rows()]
+        const told = `seed ${seed}`
+        longest.push(Math.max(...ttftOf(rows)))
+        const ends = rows.filter(({ code }) => code === null).map(({ atMs, e2eMs }) => atMs + e2eMs)
+        const done = ends.filter((ms) => ms >= 1000 * WARM_SECONDS && ms < 1000 * LOAD_SECONDS)
+        const wanted = capacity * (LOAD_SECONDS - WARM_SECONDS)
+        expect(done.length / wanted, `goodput, ${told}`).toBeGreaterThanOrEqual(0.95)
+        recoveries.push(recoverySeconds(rows.slice(load.length), 200))
+      }
+      expect(percentile(longest, 95), longest.join(', ')).toBeLessThan(7000)
+      // A request that was alone, but came when all places were taken, makes a frontend take waits for the time of an answer.
+      expect(Math.max(...longest), longest.join(', ')).toBeLessThan(14_000)
+      const mean = recoveries.reduce((sum, seconds) => sum + seconds, 0) / recoveries.length
+      expect(mean, recoveries.join(', ')).toBeLessThan(2)
+    },
+  )
+})
+
 describe('closed loops on slow fleets', () => {
   // Their clients send the next request to any frontend. One whose requests came later on all workers gets no place, and
   // none of its requests ends, for many windows.
