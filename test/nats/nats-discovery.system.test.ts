@@ -92,6 +92,32 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
     expect(other.told).toEqual([])
   })
 
+  it('workers that are heard before their cards arrive and leave at once - do not return', async () => {
+    const { url } = await startServer()
+    const record = new DiscoveryRecord()
+    const watch = await discoveryAt(url, { ttlMs: 60_000 }).watch(record)
+    const worker = discoveryAt(url, { ttlMs: 60_000 })
+    const beats = await connect({ servers: url.replace('nats:', '') })
+    ends.push(() => beats.close())
+    const ids = Array.from({ length: 300 }, (_, i) => i + 1)
+    for (let from = 0; from < ids.length; from += 20) {
+      const some = ids.slice(from, from + 20)
+      await Promise.all(
+        some.map(async (id) => {
+          const registration = await worker.register(sampleCard(id))
+          beats.publish(`baton.beat.${id}`)
+          await registration.close()
+        }),
+      )
+    }
+    await worker.register(sampleCard(1000))
+    await record.until('joined 1000')
+    // What the watch has asked for has been answered, too.
+    await until('only the last one is left', () => watch.cards.size === 1)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect([...watch.cards.keys()]).toEqual(['1000'])
+  })
+
   it('a process that died - is no orderly departure for any watcher, on its machine or elsewhere', async () => {
     const { url } = await startServer()
     const [here, late, elsewhere, starts] = Array.from({ length: 4 }, () => new DiscoveryRecord())

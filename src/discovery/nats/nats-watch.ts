@@ -244,9 +244,14 @@ export class NatsWatch implements DiscoveryWatch {
     if (nowMs - (this.#askedAtMs.get(workerId) ?? -Infinity) < ASK_EVERY_MS || !session.isUp) return
     if (this.#askedAtMs.size >= ASKED_MAX) this.#askedAtMs.clear()
     this.#askedAtMs.set(workerId, nowMs)
+    const generation = this.#generation
     const entry = await session.bucket.get(workerId).catch(() => null)
     if (entry === null || entry.operation !== 'PUT' || this.#closed) return
-    if (!this.#entries.has(workerId)) this.#believe(workerId, entry.string(), entry.revision)
+    // Meanwhile the watch may have reported that it has left.
+    const isOld =
+      generation !== this.#generation || (this.#known.get(workerId) ?? 0) > entry.revision
+    if (isOld || this.#entries.has(workerId)) return
+    this.#believe(workerId, entry.string(), entry.revision)
   }
 
   async #look(): Promise<void> {
