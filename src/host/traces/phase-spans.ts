@@ -22,12 +22,6 @@ interface PhaseSpan {
 }
 
 export const PHASE_SPANS: readonly PhaseSpan[] = [
-  // A leg that ends while it waits, or before its first token, has the span of what it waited for until then.
-  cut('prefillQueued', 'queue'),
-  cut('decodeQueued', 'queue'),
-  cut('routed', 'prefill_queue', (event) => event.phase !== 'decode'),
-  cut('routed', 'decode_queue', (event) => event.phase === 'decode'),
-  cut('prefillStarted', 'prefill'),
   span(
     'tokenised',
     'tokenize',
@@ -107,6 +101,12 @@ export const PHASE_SPANS: readonly PhaseSpan[] = [
       'error.type': event.errorCode,
     }),
   ),
+  // A leg that ends while it waits, or before its first token, has the span of what it waited for until then.
+  cut('prefillQueued', 'queue'),
+  cut('decodeQueued', 'queue'),
+  cut('routed', 'prefill_queue', (event) => event.phase !== 'decode'),
+  cut('routed', 'decode_queue', (event) => event.phase === 'decode'),
+  cut('prefillStarted', 'prefill'),
 ]
 
 /** Attributes of every span of a leg: phase and worker. */
