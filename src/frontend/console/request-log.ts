@@ -16,7 +16,8 @@ import type {
 } from '../generation/frontend-event.ts'
 
 /** Events that are no step of a request. */
-type Outside = 'faulted' | 'backgroundFailed' | 'batchGivenUp'
+const OUTSIDE = ['faulted', 'backgroundFailed', 'batchGivenUp'] as const
+type Outside = (typeof OUTSIDE)[number]
 
 /** One phase event; `request/phase-event.ts` defines what each kind contains. */
 export interface LoggedPhase {
@@ -121,8 +122,7 @@ const ADMITTED_PER_SECOND = 50
 const PHASES_MAX = 60
 
 function isOutside(event: FrontendEvent): event is FrontendEventOf<Outside> {
-  const { kind } = event
-  return kind === 'faulted' || kind === 'backgroundFailed' || kind === 'batchGivenUp'
+  return OUTSIDE.some((kind) => kind === event.kind)
 }
 
 export class RequestLog {

@@ -36,8 +36,9 @@ export class ModelFamily {
 
   /** The version that the name stands for outside of requests: the first that gets requests. */
   get main(): ServedModel | undefined {
-    const ready = this.versions.filter((version) => version.isReady)
-    return ready.find((version) => this.weightOf(version) > 0) ?? ready[0] ?? this.versions[0]
+    const { meant, versions } = this
+    if (meant?.isReady === true) return meant
+    return versions.find((version) => version.isReady) ?? versions[0]
   }
 
   /** The version whose state is that of requests for the name; undefined: all have weight 0. */
@@ -48,9 +49,7 @@ export class ModelFamily {
 
   /** True when requests for the name are refused because all its versions have weight 0. */
   get isSilenced(): boolean {
-    return (
-      this.versions.length > 0 && this.versions.every((version) => this.weightOf(version) === 0)
-    )
+    return this.versions.length > 0 && this.meant === undefined
   }
 
   setWeight(version: string, weight: number): void {
