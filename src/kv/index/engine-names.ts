@@ -210,10 +210,14 @@ export class EngineNames {
     }
     this.#parts[part] = cells
     this.#room[part] = Math.floor((FULL * count) / 100) - live
-    this.#cells += count - (old === NO_CELLS ? 0 : old.length >> CELL_BITS)
+    this.#cells += count
+    this.bytes += cells.byteLength
+    if (old !== NO_CELLS) {
+      this.#cells -= old.length >> CELL_BITS
+      this.bytes -= old.byteLength
+      this.#memory.give(old)
+    }
     this.#least = (this.#cells * SPARSE) / 100
-    this.bytes += cells.byteLength - (old === NO_CELLS ? 0 : old.byteLength)
-    if (old !== NO_CELLS) this.#memory.give(old)
     return cells
   }
 }
