@@ -109,9 +109,15 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
 }
 
-/** A call of one of the functions, made of the library's own classes, which it looks for. */
+/** The first node of a template, made of the library's own classes, which it looks for. */
+function firstIn<Node>(source: string): Node {
+  const [node] = new Template(source).parsed.body as unknown as readonly [Node]
+  return node
+}
+
+/** A call of one of the functions. */
 function of(name: string, ...args: readonly SyntaxNode[]): SyntaxNode {
-  const [call] = new Template('{{ f([]) }}').parsed.body as unknown as readonly [Call]
+  const call = firstIn<Call>('{{ f([]) }}')
   Object.assign(call.callee, { value: ` ${name}` })
   Object.assign(call.args[0]!, { value: args })
   return call
@@ -156,8 +162,7 @@ function called(node: Call): SyntaxNode {
 }
 
 function items(operand: SyntaxNode): SyntaxNode {
-  const [filter] = new Template('{{ x | items }}').parsed.body as unknown as readonly [Filter]
-  return Object.assign(filter, { operand })
+  return Object.assign(firstIn<Filter>('{{ x | items }}'), { operand })
 }
 
 /** `{% set names = {0: …} %}`: the interpreter keeps texts, which are read as numbers where the name is used. */
